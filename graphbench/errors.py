@@ -24,7 +24,10 @@ class RunFailed(Exception):
     exit_code = 3
 
 
-_NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment")
+_NO_MEMORY = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "failed to map segment"),
+    "error return without exception set",  # what CPython 3.11 makes of some MemoryErrors
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

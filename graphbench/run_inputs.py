@@ -17,7 +17,7 @@ from graphbench.factory.data import build_splits, read_data
 from graphbench.preflight import Run, declared_identity
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
-from graphbench.train.pretrained import find_run, read_best
+from graphbench.train.pretrained import check_configuration, find_run, read_best
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ def read_finished(path: Path) -> FinishedRun:
     if record is None:
         raise UserError(f"{path}: record.json is missing or unreadable.")
     config = load_config(path / "config.yaml")
+    check_configuration(path, config.hash, config.code)
     raw = read_data(config)
     made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
     different = record.identity.differences(dataclasses.replace(made.identity, config_hash=record.config_hash))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ from graphbench.factory.training import (
 )
 from graphbench.preflight import Checked, count_parameters
 from graphbench.run_inputs import RunInputs
-from graphbench.runs import atomic
+from graphbench.runs import atomic, json_text
+from graphbench.runs.environment import changes
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
@@ -208,8 +208,13 @@ def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabri
         approximation=parts.loaders.approximation,
         sampling=parts.loaders.sampling,
     )
+    for name, (then, now) in changes(previous.environment if previous else {}, record.environment).items():
+        logger.warning(
+            "%s: goes on with another %s (%s before, %s now): its last digits may be others than in one go.",
+            *(directory.path, name, then, now),
+        )
     if fabric.is_global_zero:
-        atomic.write_text(directory.path / INFO_FILE, json.dumps(info.plain(), indent=1) + "\n")
+        atomic.write_text(directory.path / INFO_FILE, json_text.sealed({**info.plain(), "data": record.fingerprint}))
     # Training draws the same numbers however many the initialisation took, and every process others (dropout).
     seed_everything(run.seed, fabric.global_rank)
     return record

@@ -16,6 +16,7 @@ from graphbench.config import load_config
 from graphbench.data.files.download import no_downloads
 from graphbench.errors import UserError
 from graphbench.factory.data import fingerprint_key, read_data
+from graphbench.runs import atomic
 
 FILE = Path(__file__).resolve().parents[1] / "graphbench/data/fingerprints.json"
 
@@ -40,7 +41,7 @@ def main(seconds: float) -> int:
             print(f"{key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
             continue
         print(f"{key}: {known[key]}", file=sys.stderr)
-        FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+        atomic.write_text(FILE, json.dumps(dict(sorted(known.items())), indent=1) + "\n")
     return 0
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.benchmarks.epochs import MEASURED
+from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 from scripts.measure_blocks import PIECES
 
@@ -112,7 +113,7 @@ def run(
         result = _result(command, left, most)
         if result is not None:
             done[name] = result
-            file.write_text(json.dumps({"environment": where, "results": done}, indent=1), encoding="utf-8")
+            atomic.write_text(file, json.dumps({"environment": where, "results": done}, indent=1))
             print(f"{file.stem} {name}: code {result['code']}, {result['seconds']:.0f} s", flush=True)
     return [done[name]["code"] if name in done else None for name in commands]
 

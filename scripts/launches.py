@@ -22,6 +22,7 @@ import torch
 
 import tests.second_device  # noqa: F401  first: it registers its device before anything is differentiated
 from graphbench.benchmarks.epochs import per_step
+from graphbench.runs import atomic
 from tests.launches import BUDGETS, CONFIGURATIONS, Ledger, count
 
 
@@ -51,7 +52,7 @@ def main() -> int:
             + "\n  }"
             for name in CONFIGURATIONS
         )
-        BUDGETS.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+        atomic.write_text(BUDGETS, "{\n" + ",\n".join(rows) + "\n}\n")
     return 0
 
 

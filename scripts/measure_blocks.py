@@ -32,6 +32,7 @@ from unittest import mock
 import torch
 
 from graphbench.ops.gpu_blocks import PATH, SPANS, Block, BlockTable, Tables, block_tables, tables_for, written
+from graphbench.runs import atomic
 
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 ROUNDS, HEADS = 9, 4
@@ -206,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.append(measured(Piece.named(name), device))
             print(json.dumps(found[-1]), flush=True)
     if not options.dry_run:
-        PATH.write_text(written(with_pieces(block_tables(), found)), encoding="utf-8")
+        atomic.write_text(PATH, written(with_pieces(block_tables(), found)))
     return 0
 
 

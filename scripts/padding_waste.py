@@ -21,6 +21,7 @@ from graphbench.data.store import GraphStore
 from graphbench.factory.data import read_data
 from graphbench.preflight import check
 from graphbench.run_inputs import run_inputs
+from graphbench.runs import atomic
 from graphbench.structures import BatchPlan
 
 CONFIGURATIONS = ("gnnbench/gps-zinc", "lrgb/gps-peptides-func", "ogb/gps-molhiv", "tu/gradformer-nci1")
@@ -101,7 +102,7 @@ def main() -> None:
     names = arguments.configurations or CONFIGURATIONS
     rows = [row for name in names for row in measured(name, arguments.batch_size, arguments.epochs)]
     if arguments.write:
-        PAGE.write_text(page(rows, names, arguments.batch_size, arguments.epochs))
+        atomic.write_text(PAGE, page(rows, names, arguments.batch_size, arguments.epochs))
 
 
 def page(rows: Sequence[str], names: Sequence[str], batch_sizes: Sequence[int], epochs: int) -> str:

@@ -18,6 +18,7 @@ from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
 from graphbench.errors import UserError
+from graphbench.runs import atomic
 from scripts import (
     api_reference,
     config_overview,
@@ -75,7 +76,7 @@ def main() -> int:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not check:
-                path.write_text(text, encoding="utf-8")
+                atomic.write_text(path, text)
     verb = "out of date" if check else "written"
     print(f"{verb}: {', '.join(stale)}" if stale else "everything is up to date")
     return int(check and bool(stale))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.runs import atomic
 from graphbench.runs.records import RecordFolder, read_packed, write_packed
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Entry
@@ -34,7 +35,7 @@ def commands() -> list[list[str]]:
 
 
 def fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
-    """Adds the finished runs of a sweep's entries to its packed records.
+    """Adds the finished runs of a sweep's entries to its packed records; waits for others that do so.
 
     Args:
         file: packed records of the sweep; need not exist.
@@ -47,6 +48,11 @@ def fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
     Raises:
         UserError: the file holds another record of a run.
     """
+    with atomic.locked(file.parent):
+        return _fold(file, entries, runs)
+
+
+def _fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
     contents = read_packed(file) if file.is_file() else {}
     before = len(contents)
     for entry in entries:

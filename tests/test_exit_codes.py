@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), RunFailed),
         (MemoryError(), RunFailed),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes."), RunFailed),
+        (SystemError("error return without exception set"), RunFailed),
         (ImportError("libtorch.so: failed to map segment from shared object"), RunFailed),
         (Exception("Error while serializing: I/O error: No space left on device (os error 28)"), RunFailed),
     ],

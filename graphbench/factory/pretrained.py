@@ -11,7 +11,14 @@ from yacs.config import CfgNode
 
 from graphbench.config import Config, load_config
 from graphbench.errors import UserError
-from graphbench.train.pretrained import find_run, freeze_body, load_parameters, read_best, warnings
+from graphbench.train.pretrained import (
+    check_configuration,
+    find_run,
+    freeze_body,
+    load_parameters,
+    read_best,
+    warnings,
+)
 
 INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
 """Values of ``train.mode`` that apply a trained model."""
@@ -61,6 +68,8 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
         return config
     source = base if run is None else load_config(run / "config.yaml")
     assert source is not None
+    if run is not None:
+        check_configuration(run, source.hash, source.code)
     stored = _leaves(source.tree)
     merged = tree.clone()
     merged.defrost()

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
+from graphbench.runs import atomic, json_text
 
 if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel
+    from graphbench.runs.record import RunRecord
 
 
 @exit_codes
@@ -55,13 +56,11 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
     Raises:
         UserError: no such run, several, or the folder exists.
     """
-    import json
-
     import torch
-    from safetensors.torch import save
 
-    from graphbench.predict.trained import load_run
+    from graphbench.predict.trained import load_run, record_of
     from graphbench.structures.data_info import FILE as INFO_FILE
+    from graphbench.train.exported import exported
     from graphbench.train.hub import PARAMETERS
 
     if out.exists():
@@ -70,15 +69,17 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
     if len(trained.models) > 1:
         raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
     [model], [folder] = trained.models, trained.folders
+    record = record_of(folder)
     # Copies: safetensors refuses tensors that share memory, as tied parameters do.
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}
     with atomic.making_folder(out) as made:
         differences = _write_programs(trained, made, compiled) if program or compiled else {}
-        (made / PARAMETERS).write_bytes(save(state))  # save_file lets nobody but its user read
+        (made / PARAMETERS).write_bytes(exported(state, record))  # save_file lets nobody but its user read
         shutil.copy(folder / "record.json", made)
         shutil.copy(folder / "config.yaml", made)
-        (made / INFO_FILE).write_text(json.dumps(trained.info.plain(), indent=1) + "\n", encoding="utf-8")
-        (made / "README.md").write_text(_card(folder, trained.info.name), encoding="utf-8")
+        info = json_text.sealed({**trained.info.plain(), "data": record.fingerprint})
+        (made / INFO_FILE).write_text(info, encoding="utf-8")
+        (made / "README.md").write_text(_card(record, trained.info.name), encoding="utf-8")
     for name, difference in differences.items():
         print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
 
@@ -93,14 +94,10 @@ def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict
     return differences
 
 
-def _card(folder: Path, dataset: str) -> str:
+def _card(record: RunRecord, dataset: str) -> str:
     """The model card: scores, configuration, provenance."""
-    from graphbench.runs.record import RunRecord
     from graphbench.runs.split_text import split_texts
 
-    record = RunRecord.read(folder / "record.json")
-    if record is None:
-        raise UserError(f"{folder}: its record.json is missing or damaged.")
     facts = record.environment
     split = split_texts([record.data], ",")[0]
     scores = "\n".join(f"| {score.split} | {score.name} | {score.value:.6g} |" for score in record.scores)

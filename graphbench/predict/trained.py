@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,11 +22,12 @@ from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.predict.calibration import Calibration
 from graphbench.predict.predictions import Predictions
+from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.train.hub import PARAMETERS, local_folder
-from graphbench.train.pretrained import find_run, read_best
+from graphbench.train.pretrained import check_configuration, find_run, read_best
 from graphbench.transforms.algorithms.cache import apply
 
 
@@ -158,7 +158,8 @@ def load_run(folder: str | Path) -> TrainedModel:
             the Hugging Face Hub, ``hf://<user>/<name>``.
 
     Raises:
-        UserError: no finished run with a checkpoint, or a task that has no predictions for single graphs.
+        UserError: no finished run with a checkpoint, one whose files are damaged or do not belong together, or a task
+            that has no predictions for single graphs.
     """
     folder = local_folder(folder)
     folders = [folder]
@@ -171,7 +172,10 @@ def load_run(folder: str | Path) -> TrainedModel:
                 raise UserError(f"there is no folder {folder}.{neighbour(folder)}")
             listed = ", ".join(map(str, records)) or "none"
             raise UserError(f"{folder}: no finished run with a checkpoint. Runs there: {listed}.")
-    configs = [load_config(path / "config.yaml") for path in folders]
+    names = [record_of(path).run_id for path in folders]
+    if len(set(names)) < len(names):
+        raise UserError(f"{folder}: one run is there twice, as a copied folder; records of its runs: {names}.")
+    configs = [_config(path) for path in folders]
     other = next((path for path, config in zip(folders, configs, strict=True) if config.hash != configs[0].hash), None)
     if other is not None:
         raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")
@@ -182,11 +186,38 @@ def load_run(folder: str | Path) -> TrainedModel:
     return TrainedModel(configs[0], infos[0], models, folders)
 
 
+def record_of(folder: Path) -> RunRecord:
+    """The record in the folder of a run.
+
+    Raises:
+        UserError: there is none that can be read.
+    """
+    record = RunRecord.read(folder / "record.json")
+    if record is None:
+        raise UserError(f"{folder}: its record.json is missing or damaged, so that it is unknown what its model is of.")
+    return record
+
+
+def _config(folder: Path) -> Config:
+    config = load_config(folder / "config.yaml")
+    check_configuration(folder, config.hash, config.code)
+    return config
+
+
 def _info(folder: Path, config: Config) -> DataInfo:
     """What the run noted about its data; of runs from before that, what their data says."""
     file = folder / INFO_FILE
     if file.is_file():
-        return DataInfo.from_plain(json.loads(file.read_text(encoding="utf-8")))
+        try:
+            noted = json_text.unsealed(file.read_text(encoding="utf-8"))
+            if noted.pop("data", None) not in (None, record_of(folder).fingerprint):
+                raise ValueError("it is of other data than the run")
+            return DataInfo.from_plain(noted)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{file}: damaged, or of another run ({error}). Put back the run's own, or move it away: what the data "
+                "looks like is then read from the data."
+            ) from error
     loaded = read_data(config)
     return loaded.card.info(loaded.store)
 

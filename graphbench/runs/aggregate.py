@@ -94,6 +94,8 @@ def aggregate(
             left_out[run_id] = "record.json missing or unreadable" if run_id in present else "missing"
         elif record.status != "finished":
             left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
+        elif record.run_id != run_id and record.run_id in present:
+            left_out[run_id] = f"a copy of run {record.run_id}"
         elif run_id in different:
             left_out[run_id] = different[run_id]
         else:

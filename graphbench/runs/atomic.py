@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+ABANDONED = 24 * 60 * 60.0
+"""Seconds after whose last change a temporary file counts as that of a killed process."""
 
 
 @contextmanager
@@ -21,7 +26,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Args:
         path: the file to write; its folder must exist.
     """
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    temporary = _temporary(path)
     try:
         with naming(path), temporary.open("wb") as file:
             yield file
@@ -42,7 +47,7 @@ def making_folder(path: Path) -> Iterator[Path]:
     After an exception nothing of it is left. Folders above it are created; there may be none at ``path``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    temporary = _temporary(path)
     try:
         with naming(path):
             temporary.mkdir()
@@ -52,6 +57,15 @@ def making_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_folder(path.parent)
+
+
+def _temporary(path: Path) -> Path:
+    """Under which name ``path`` is written; what killed processes have left of it goes away after a day."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > ABANDONED:
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    return path.parent / f".{path.name}.{os.getpid()}.tmp"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,6 +60,19 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         "git_dirty": dirty,
         "source": _attempt(lambda: _source(folder)),
     }
+
+
+def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Facts that change the last digits of a number, where both are known and differ: ``threads``, ``torch``, ...
+
+    Args:
+        then: an environment.
+        now: another one.
+    """
+    names = ("python", "platform", "cpu", "gpu", "threads")
+    facts = [{**{name: each.get(name) for name in names}, **(each.get("packages") or {})} for each in (then, now)]
+    pairs = {name: (facts[0].get(name), facts[1].get(name)) for name in dict.fromkeys([*facts[0], *facts[1]])}
+    return {name: (old, new) for name, (old, new) in pairs.items() if None not in (old, new) and old != new}
 
 
 def peak_memory(device: torch.device) -> int | None:

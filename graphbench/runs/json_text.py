@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -39,6 +40,32 @@ def parse_object(text: str) -> tuple[dict[str, Any], dict[str, str]]:
             return {key: value for key, value, _ in members}, {key: written for key, _, written in members}
     content = json.loads(text)
     return content, {key: _CANONICAL.encode({key: value})[1:-1] for key, value in content.items()}
+
+
+def sealed(value: Any) -> str:
+    """An object as JSON text with a checksum among its members: against bits that change on a disk."""
+    content, members = parse_object(dumps(value, indent=1) + "\n")
+    return dumps({**content, "checksum": _checksum(members)}, indent=1) + "\n"
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """Inverse of :func:`sealed`; text without a checksum is read as it is.
+
+    Raises:
+        ValueError: no JSON, or not what was written: its checksum is another one.
+        AttributeError: another kind of JSON.
+    """
+    content, members = parse_object(text)
+    members.pop("checksum", None)
+    if content.pop("checksum", None) not in (None, checksum := _checksum(members)):
+        raise ValueError(f"not what was written: its checksum is {checksum}")
+    return content
+
+
+def _checksum(members: Mapping[str, str]) -> str:
+    """Of the canonical members of an object without its checksum."""
+    written = ",".join([members[key] for key in sorted(members)])
+    return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=1024)

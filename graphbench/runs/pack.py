@@ -15,11 +15,12 @@ from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.runs import atomic
 from graphbench.runs.records import PACKED, read_packed, record_sources, write_packed
 
 
 def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
-    """Adds all records below some folders to a packed file.
+    """Adds all records below some folders to a packed file. Of several at the same time each waits for the others.
 
     Returns:
         How many records were new, and how many the file holds now.
@@ -27,6 +28,11 @@ def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
     Raises:
         UserError: no record, one that cannot be read, or two different ones of the same run.
     """
+    with atomic.locked(file.parent):
+        return _pack(roots, file)
+
+
+def _pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
     contents = read_packed(file) if file.is_file() else {}
     before = len(contents)
     sources = [source for root in roots for source in record_sources(root)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import yaml
 from graphbench.config.config import flat
 from graphbench.config.settings import settings_hash, settings_of
 from graphbench.runs import atomic, json_text
-from graphbench.runs.environment import environment
+from graphbench.runs.environment import changes, environment
 from graphbench.runs.identity import RunIdentity
 
 SCHEMA_VERSION = 2
@@ -99,7 +98,8 @@ class RunRecord:
         curves: split -> sha256 of its ``stats.json``, see :func:`graphbench.runs.history.read_lines`.
         data: facts about the data set: name, fingerprint, split, ...
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
-        environment: of the latest start, see :func:`graphbench.runs.environment.environment`.
+        environment: of the latest start, see :func:`graphbench.runs.environment.environment`; under ``before`` what
+            was another at the starts before, in their order.
         commits: all that it ran under, in their order, each with a plus where the code had changes.
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
@@ -158,7 +158,12 @@ class RunRecord:
         """
         facts = {"environment": environment(), "started": _now(), **facts}
         if previous is not None:
+            before = previous.environment.get("before", [])
+            changed = changes(previous.environment, facts["environment"])
+            if changed:
+                before = [*before, {fact: then for fact, (then, _) in changed.items()}]
             facts |= {"started": previous.started, "resumed": previous.resumed + 1}
+            facts["environment"] = {**facts["environment"], **({"before": before} if before else {})}
         commits = (*(previous.all_commits if previous else ()), commit_text(facts["environment"]))
         return cls(**facts, commits=tuple(dict.fromkeys(commits)))
 
@@ -169,6 +174,16 @@ class RunRecord:
         if self.settings.get("run_multiple_splits"):
             known["seed"] = str(self.seed)
         return RunIdentity(self.config_hash, {name: digest for name, digest in known.items() if digest})
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the graphs that it was trained on; None where the record does not say."""
+        return self.data.get("fingerprint")
+
+    @property
+    def own_identity(self) -> RunIdentity:
+        """What tells it from every other run, those of its configuration as well: its checkpoints carry it."""
+        return RunIdentity(self.config_hash, {**self.identity.inputs, "run": self.run_id, "seed": str(self.seed)})
 
     @property
     def all_commits(self) -> tuple[str, ...]:
@@ -197,10 +212,7 @@ class RunRecord:
             ValueError: the text is not a record, or not the one that was written: its checksum is another one.
         """
         try:
-            content, members = json_text.parse_object(text)
-            members.pop("checksum", None)
-            if content.pop("checksum", None) not in (None, checksum := _checksum(members)):
-                raise ValueError(f"not the record that was written: its checksum is {checksum}")
+            content = json_text.unsealed(text)
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
             facts["commits"] = tuple(facts.get("commits", ()))
@@ -211,8 +223,7 @@ class RunRecord:
 
     def file_text(self) -> str:
         """The content of ``record.json``: the record with its checksum."""
-        content, members = json_text.parse_object(self.to_json())
-        return json_text.dumps({**content, "checksum": _checksum(members)}, indent=1) + "\n"
+        return json_text.sealed(dataclasses.asdict(self))
 
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""
@@ -256,12 +267,6 @@ def _score(content: Mapping[str, Any]) -> Score:
     value = content["value"]
     number = float("nan") if value is None else value
     return Score(content["split"], content["name"], number, content["maximize"], content["count"])
-
-
-def _checksum(members: Mapping[str, str]) -> str:
-    """Of the canonical members of a record without its checksum: against bits that change on a disk."""
-    written = ",".join([members[key] for key in sorted(members)])
-    return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()[:16]
 
 
 def _now() -> str:

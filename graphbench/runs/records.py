@@ -254,9 +254,9 @@ def write_packed(file: Path, contents: Mapping[str, Mapping[str, Any]]) -> None:
         {"config": config, "config_hash": config_hash, "values": values}
         for (config, config_hash), values in sorted(settings.items())
     ]
-    atomic.write_text(file, _jsonl(records))
-    if configurations:
+    if configurations:  # first: settings that no record has yet do no harm, records without theirs do
         atomic.write_text(file.with_suffix(CONFIGURATIONS), _jsonl(configurations))
+    atomic.write_text(file, _jsonl(records))
 
 
 def _jsonl(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -265,7 +265,11 @@ def _jsonl(lines: Iterable[Mapping[str, Any]]) -> str:
 
 def _lines(file: Path, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file, each with these keys."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: damaged ({error}).") from None
+    for number, line in enumerate(lines, 1):
         try:
             content = json.loads(line)
             lacking = [key for key in keys if key not in content]

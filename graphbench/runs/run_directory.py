@@ -66,14 +66,15 @@ class RunDirectory:
             identity: of the run that is to be in the folder, as far as it is known already.
             settings: of its configuration, so that the message can name the keys that differ.
 
-        Args:
-            config_hash: of the configuration that is to be run.
-            settings: of the same, so that the message can name the keys that differ.
-
         Raises:
             UserError: saying what differs and how to go on.
         """
         record = self.record
+        if record is not None and record.run_id != self.path.name:
+            raise UserError(
+                f"{self.path}: holds the record of run {record.run_id} (a copy of its folder, or of its files), which "
+                f"would count twice. Put back what belongs here, or {_ADVICE}"
+            )
         different = {} if record is None else record.identity.differences(identity)
         if record is not None and different:
             see = f"; see {self.path / 'config.yaml'}" if CONFIGURATION in different else ""
@@ -94,7 +95,8 @@ class RunDirectory:
             UserError: another process works here.
         """
         record = self.record
-        return self.set_aside() if record is not None and record.identity.differences(identity) else None
+        another = record is not None and (record.run_id != self.path.name or record.identity.differences(identity))
+        return self.set_aside() if another else None
 
     def set_aside(self) -> Path:
         """Renames the run aside, as ``overwrite`` does.

@@ -1,7 +1,8 @@
 """``last.ckpt``, ``previous.ckpt`` and ``best.ckpt``: always complete, checked when read, loaded without pickle.
 
 ``last`` holds everything a run needs to continue bit for bit, the best model so far included; ``best`` only the
-model (``torch.load(path, weights_only=True)["model"]``). ``previous`` is the ``last`` of before.
+model (``torch.load(path, weights_only=True)["model"]``). ``previous`` is the ``last`` of before. All say of which run
+they are, so that the file of another one is not taken for this one's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import pickle
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import torch
 
 from graphbench.errors import UserError
 from graphbench.runs import atomic
+from graphbench.runs.identity import RunIdentity, described
+from graphbench.runs.record import RunRecord
+from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import first_line
 from graphbench.train.settings import TrainerSettings
@@ -32,7 +37,7 @@ class Checkpointer:
     """Writes and reads the checkpoints of one run, and says when one is due.
 
     Args:
-        folder: of the files.
+        run: whose checkpoints they are.
         fabric: its first process reads and writes.
         settings: ``ckpt_seconds`` and ``ckpt_best``.
 
@@ -42,10 +47,11 @@ class Checkpointer:
         best: path of the best model.
     """
 
-    def __init__(self, folder: Path, fabric: Fabric, settings: TrainerSettings) -> None:
-        self.last = folder / "last.ckpt"
-        self.previous = folder / "previous.ckpt"
-        self.best = folder / "best.ckpt"
+    def __init__(self, run: RunDirectory, fabric: Fabric, settings: TrainerSettings) -> None:
+        self.last = run.ckpt / "last.ckpt"
+        self.previous = run.ckpt / "previous.ckpt"
+        self.best = run.ckpt / "best.ckpt"
+        self._run = run
         self._fabric = fabric
         self._settings = settings
         self._saved_at = time.monotonic()
@@ -73,25 +79,28 @@ class Checkpointer:
 
     def _write(self, content: dict[str, Any]) -> None:
         self.last.parent.mkdir(parents=True, exist_ok=True)
+        record = self._run.record
+        facts = {"format": FORMAT, "run": None if record is None else vars(record.own_identity)}
+        # The best model first: a run that is killed between the two, and had ended, writes no checkpoint any more.
+        best = content.get("best")
+        if best is not None and best["epoch"] != self._best_epoch:
+            with atomic.replacing(self.best) as file:
+                torch.save({**facts, **best}, file)
+            self._best_epoch = best["epoch"]
         waiting = self.last.with_name("next.ckpt")
         with atomic.replacing(waiting) as file:
-            torch.save({"format": FORMAT, **content}, file)
+            torch.save({**facts, **content}, file)
         # Killed between the next two lines: there is no last.ckpt, and previous.ckpt is taken.
         if self.last.is_file():
             self.last.replace(self.previous)
         waiting.replace(self.last)
-        best = content.get("best")
-        if best is not None and best["epoch"] != self._best_epoch:
-            with atomic.replacing(self.best) as file:
-                torch.save({"format": FORMAT, **best}, file)
-            self._best_epoch = best["epoch"]
-        else:
-            atomic.sync_folder(self.last.parent)
+        atomic.sync_folder(self.last.parent)
 
     def load(self) -> dict[str, Any] | None:
         """The latest complete checkpoint, on the CPU, in every process; None where there is none.
 
-        A damaged file is renamed to ``*.damaged`` with a warning, and the one before it is taken.
+        A damaged file, or one of another run, is renamed to ``*.damaged`` with a warning, and the one before it is
+        taken.
 
         Raises:
             UserError: a checkpoint in a format of another version.
@@ -105,6 +114,7 @@ class Checkpointer:
                 continue
             try:
                 content = read_checkpoint(path)
+                check_run(content, self._run.record)
             except DAMAGED as error:
                 aside = path.with_name(path.name + ".damaged")
                 logger.warning(
@@ -119,6 +129,22 @@ class Checkpointer:
                 )
             return content
         return None
+
+
+def check_run(content: Mapping[str, Any], record: RunRecord | None) -> None:
+    """Refuses a checkpoint that says that it is of another run; those of earlier versions do not say.
+
+    Args:
+        content: of the checkpoint.
+        record: of the run in whose folder it lies.
+
+    Raises:
+        ValueError: naming what differs.
+    """
+    if record is not None and content.get("run") is not None:
+        different = RunIdentity(**content["run"]).differences(record.own_identity)
+        if different:
+            raise ValueError(f"it is of a run of another {described(different)}")
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
+from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
-from graphbench.train.checkpointer import DAMAGED, FORMAT, read_checkpoint
+from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_checkpoint
+from graphbench.train.exported import read_exported
 from graphbench.train.failures import first_line
 from graphbench.train.hub import PARAMETERS, local_folder
 
@@ -65,15 +67,17 @@ def read_best(run: Path) -> dict[str, Any]:
     """``epoch``, ``metric``, ``value`` and ``model`` of a run's best epoch.
 
     Raises:
-        UserError: the file is damaged, or of another version.
+        UserError: the file is damaged, of another version or of another run than its record.
     """
     exported, path = run / PARAMETERS, run / "ckpt" / "best.ckpt"
     if exported.is_file():
-        return _read_exported(exported)
+        return _exported(exported)
     try:
         content = read_checkpoint(path)
+        check_run(content, RunRecord.read(run / "record.json"))
     except DAMAGED as error:
-        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint ({first_line(error)}).") from error
+        reason = first_line(error)
+        raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint of this run ({reason}).") from error
     if content.get("format") != FORMAT or "model" not in content:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
@@ -81,13 +85,35 @@ def read_best(run: Path) -> dict[str, Any]:
     return content
 
 
-def _read_exported(file: Path) -> dict[str, Any]:
+def _exported(file: Path) -> dict[str, Any]:
     record = RunRecord.read(file.with_name("record.json"))
     try:
-        model = load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"pretrained.dir: {file} is damaged ({first_line(error)}).") from error
-    return {"epoch": -1 if record is None else record.best_epoch, "model": model}
+        content = read_exported(file)
+        check_run(content, record)
+    except (OSError, SafetensorError, *DAMAGED) as error:
+        raise UserError(f"pretrained.dir: {file} is damaged or not of this run ({first_line(error)}).") from error
+    return {"epoch": -1 if record is None else record.best_epoch, "model": content["model"]}
+
+
+def check_configuration(run: Path, config_hash: str, code: Mapping[str, bytes]) -> None:
+    """Refuses a ``config.yaml``, or plug-ins beside it, that are not those of the run's record.
+
+    Args:
+        run: folder of a run, or one that ``graphbench export`` has written.
+        config_hash: of the configuration in its ``config.yaml``.
+        code: sources of its plug-ins by name.
+
+    Raises:
+        UserError: saying what differs.
+    """
+    record = RunRecord.read(run / "record.json")
+    plug_ins = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in code.items()}
+    different = {} if record is None else record.identity.differences(RunIdentity(config_hash, plug_ins))
+    if different:
+        raise UserError(
+            f"{run / 'config.yaml'}: not what this run was trained with: another {described(different)}. It was edited "
+            "since, damaged, or belongs to another run; put back the run's own."
+        )
 
 
 def warnings(run: Path) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from graphbench.runs.record import Outcome
@@ -24,7 +26,7 @@ class ProgressBar(Reporter):
     """Epoch, loss, validation metric, best so far and time left.
 
     It draws from the trainer itself, at most twice a second: a drawing thread would take the interpreter from it at
-    moments of its own choosing.
+    moments of its own choosing. A terminal that was closed, or a full disk behind standard error, ends no training.
 
     Args:
         console: where to draw; default: standard error, which leaves standard output to the results.
@@ -62,7 +64,8 @@ class ProgressBar(Reporter):
             self._bar_task = self._bar.add_task(
                 self._title or "training", total=report.max_epoch, completed=report.first_epoch, text=""
             )
-            self._bar.start()
+            with _shown():
+                self._bar.start()
 
     def batch(self, epoch: int, done: int, total: int) -> None:
         """Moves the bar inside an epoch."""
@@ -76,7 +79,7 @@ class ProgressBar(Reporter):
             tick = (report.epoch + 1) * PLAIN_LINES // self._max_epoch
             if tick != self._printed or report.epoch == 0:
                 self._printed = tick
-                print(f"{self._title}: {describe(report)}".removeprefix(": "), file=self._stream, flush=True)
+                self._print(describe(report))
         elif last or "val" in report.stats or not self._text:
             self._text = describe(report)
         if self._bar is not None and (last or time.monotonic() - self._drawn >= REDRAW_SECONDS):
@@ -86,27 +89,39 @@ class ProgressBar(Reporter):
         """Says how the run ended."""
         minutes, seconds = divmod(round(outcome.total_time), 60)
         text = f"{outcome.epochs} epochs in {minutes}:{seconds:02d} ({outcome.reason}), best epoch {outcome.best_epoch}"
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        print(f"{self._title}: {text}".removeprefix(": "), file=self._stream, flush=True)
+        self.close()
+        self._print(text)
 
     def close(self) -> None:
         """Gives the terminal back."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with _shown():
+                bar.stop()
 
-    @property
-    def _stream(self) -> IO[str] | None:
-        return self._console.file if self._console is not None else None
+    def _print(self, text: str) -> None:
+        stream: IO[str] | None = None if self._console is None else self._console.file
+        with _shown():
+            print(f"{self._title}: {text}".removeprefix(": "), file=stream, flush=True)
 
     def _draw(self, completed: float, text: str) -> None:
         assert self._bar is not None
         assert self._bar_task is not None
-        self._bar.update(self._bar_task, completed=completed, text=text)
-        self._bar.refresh()
+        with _shown():
+            self._bar.update(self._bar_task, completed=completed, text=text)
+            self._bar.refresh()
         self._drawn = time.monotonic()
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    """Leaves out what cannot be shown; a pipe that nobody reads any more (``| head``) asks for the end."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def describe(report: EpochReport) -> str:

@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM (a cluster's notice) end a run between two steps, with its state saved."""
+"""Signals that end a run between two steps, with its state saved.
+
+Ctrl-C, SIGTERM (a cluster's notice), SIGHUP (the terminal or the connection is closed) and SIGXCPU (a limit on
+processor time). SIGHUP that is ignored stays so: that is what ``nohup`` is for.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+_SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")]
+"""Those of them that the system has."""
+
 
 class StopRequest:
-    """While active, the first signal only sets :attr:`received`; a second Ctrl-C acts at once.
+    """While active, the first of them only sets :attr:`received`; a second Ctrl-C acts at once.
 
     Trainings that take turns share one, which is active from the first that enters it until the last has left. Outside
     the main thread, where Python handles no signals, it does nothing.
@@ -24,8 +31,9 @@ class StopRequest:
         """Takes over the signals."""
         self._inside += 1
         if self._inside == 1 and threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._receive)
+            for number in _SIGNALS:
+                if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(

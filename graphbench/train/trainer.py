@@ -109,7 +109,7 @@ class Trainer:
             params=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
             device=fabric.device,
         )
-        self._checkpointer = Checkpointer(run.ckpt, fabric, settings)
+        self._checkpointer = Checkpointer(run, fabric, settings)
         self._stop = stop or StopRequest()
 
     def run(self) -> Outcome:
@@ -121,7 +121,7 @@ class Trainer:
 
         Raises:
             RunFailed: the loss is not finite, or memory is exhausted; the last state is kept.
-            Interrupted: Ctrl-C or SIGTERM; the state is saved.
+            Interrupted: Ctrl-C, SIGTERM, SIGHUP or SIGXCPU; the state is saved.
             UserError: the selecting metric is not computed, or the state does not fit the model.
         """
         forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it

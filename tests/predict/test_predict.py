@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,14 @@ import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error
 
 import graphbench
+from graphbench.config import load_config
 from graphbench.console import main
 from graphbench.errors import UserError
 from graphbench.predict import cli, load_run
 from graphbench.predict.export import export
 from graphbench.predict.predictions import Predictions
+from graphbench.runs import json_text
+from graphbench.runs.record import RunRecord
 from graphbench.train import hub
 
 GRAPHS = """\
@@ -198,8 +203,64 @@ def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained:
     shutil.copytree("results/rings", other)
     text = (other / "1/config.yaml").read_text()
     (other / "1/config.yaml").write_text(text.replace("max_epoch: 2", "max_epoch: 3"))
+    config_hash = load_config(other / "1/config.yaml").hash
+    record = RunRecord.read(other / "1/record.json")
+    assert record is not None
+    dataclasses.replace(record, config_hash=config_hash).write(other / "1/record.json")
     with pytest.raises(UserError, match="of another configuration"):
         graphbench.load_run(other)
+
+
+def _edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run, _: _edit(run / "config.yaml", "max_epoch: 2", "max_epoch: 3"), "yaml: not what this run was"),
+        (lambda run, _: (run / "record.json").write_text("{"), "record.json is missing or damaged"),
+        (lambda run, _: (run / "data_info.json").write_text(""), "data_info.json: damaged, or of another run"),
+        (lambda run, _: _edit(run / "data_info.json", '"node_in": 3', '"node_in": 4'), "its checksum is"),
+        (lambda run, other: _of_other_data(other, run), "it is of other data than the run"),
+        (lambda run, other: shutil.copy(other / "model.safetensors", run), r"another run \(1 there, 0 here\)"),
+        (lambda run, _: _flip(run / "model.safetensors"), "damaged or not of this run.*checksum"),
+    ],
+)
+def test_files_of_an_exported_run_that_are_damaged_or_of_another_run_are_refused(
+    trained: Any, tmp_path: Path, damage: Callable[[Path, Path], object], message: str
+) -> None:
+    for run in ("0", "1"):
+        export(f"results/rings/{run}", tmp_path / run)
+    load_run(tmp_path / "0")
+    damage(tmp_path / "0", tmp_path / "1")
+    with pytest.raises(UserError, match=message):
+        load_run(tmp_path / "0")
+
+
+def _of_other_data(source: Path, target: Path) -> None:
+    noted = json_text.unsealed((source / "data_info.json").read_text())
+    (target / "data_info.json").write_text(json_text.sealed({**noted, "data": "of others"}))
+
+
+def test_the_model_of_another_run_and_a_run_that_is_there_twice_are_refused(trained: Any, tmp_path: Path) -> None:
+    runs = tmp_path / "rings"
+    shutil.copytree("results/rings", runs)
+    shutil.copy(runs / "1/ckpt/best.ckpt", runs / "0/ckpt/best.ckpt")
+    with pytest.raises(UserError, match=r"best.ckpt is damaged or no checkpoint of this run.*run \(1 there, 0 here\)"):
+        load_run(runs / "0")
+    shutil.rmtree(runs / "0")
+    shutil.copytree(runs / "1", runs / "0")
+    with pytest.raises(UserError, match="one run is there twice"):
+        load_run(runs)
 
 
 def test_kinds_of_targets(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,13 @@ def test_one_run_has_no_deviation(tmp_path: Path) -> None:
     put(tmp_path, "0", 0.8)
     entry = aggregate(tmp_path).mean("test")
     assert (entry.mean, entry.std, entry.n) == (0.8, None, 1)
+
+
+def test_a_copied_run_counts_once(tmp_path: Path) -> None:
+    put(tmp_path, "0", 0.8)
+    shutil.copytree(tmp_path / "0", tmp_path / "1")
+    result = aggregate(tmp_path)
+    assert ([run.run_id for run in result.runs], result.left_out) == (["0"], {"1": "a copy of run 0"})
 
 
 def test_the_folder_of_a_run_stands_for_this_run(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ def test_killed_while_writing(tmp_path: Path, moment: str) -> None:
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_what_killed_processes_left_goes_away_after_a_day(tmp_path: Path) -> None:
+    names = [".a[1].txt.7.tmp", ".a[1].txt.8.tmp", ".b.txt.7.tmp", ".a[1].txt.9.tmp"]
+    for name in names[:3]:
+        (tmp_path / name).write_text("half")
+    (tmp_path / names[3]).mkdir()  # of a folder
+    for name in (names[0], *names[2:]):
+        os.utime(tmp_path / name, (0, 0))
+    atomic.write_text(tmp_path / "a[1].txt", "whole")
+    assert set(os.listdir(tmp_path)) == {"a[1].txt", ".a[1].txt.8.tmp", ".b.txt.7.tmp"}
+
+
 def test_the_file_is_flushed_before_and_the_folder_after_the_rename(tmp_path: Path, monkeypatch) -> None:
     events = []
     fsync, replace = os.fsync, Path.replace

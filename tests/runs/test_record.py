@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from graphbench.runs import environment as environment_module
-from graphbench.runs.environment import environment, forget_peak_memory, peak_memory
+from graphbench.runs.environment import changes, environment, forget_peak_memory, peak_memory
 from graphbench.runs.record import Outcome, RunRecord, Score
 from graphbench.tables.provenance import commits_of
 
@@ -141,6 +141,20 @@ def test_a_resumed_run_names_every_commit_it_ran_under() -> None:
     assert commits_of(RunRecord.from_json(record.to_json())) == ("a" * 8 + "+", "b" * 8)
     older = dataclasses.replace(record, commits=())
     assert commits_of(older) == ("a" * 8 + "+",)
+
+
+def test_a_resumed_run_says_what_it_ran_on_before() -> None:
+    def on(torch_version: str, threads: int, previous: RunRecord | None = None) -> RunRecord:
+        facts = {"threads": threads, "packages": {"torch": torch_version}, "cpu": None, "host": f"of {threads}"}
+        return make(previous=previous, environment=facts)
+
+    begun = on("2.11", 1)
+    assert changes(begun.environment, on("2.11", 1).environment) == {}
+    assert changes(begun.environment, on("2.12", 2).environment) == {"threads": (1, 2), "torch": ("2.11", "2.12")}
+    assert "before" not in on("2.11", 1, begun).environment
+    record = on("2.12", 1, on("2.12", 2, begun))
+    assert record.environment["before"] == [{"threads": 1, "torch": "2.11"}, {"threads": 2}]
+    assert record.environment["threads"] == 1
 
 
 def test_peak_memory_of_this_process() -> None:

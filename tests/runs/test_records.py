@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from graphbench.errors import UserError
-from graphbench.runs import pack
+from graphbench.runs import atomic, pack
 from graphbench.runs.aggregate import aggregate
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import read_configurations, read_packed, record_source, record_sources, write_packed
+from tests.paths import ROOT
 
 
 def put(root: Path, config: str, run: str, value: float = 0.5, status: str = "finished", **more: object) -> None:
@@ -122,6 +126,38 @@ def test_a_damaged_file_is_one_message(tmp_path: Path, text: str, message: str) 
     (tmp_path / "t.jsonl").write_text(text)
     with pytest.raises(UserError, match=message):
         record_sources(tmp_path / "t.jsonl")
+
+
+def test_records_that_another_process_adds_meanwhile_are_not_lost(runs: Path) -> None:
+    file = packed(runs)
+    put(runs.parent / "more", "gcn", "1")
+    script = "import sys; from graphbench.runs import pack; sys.stdin.readline(); pack.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(runs.parent / "more"), "--out", str(file)],
+        **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": {**os.environ, "PYTHONPATH": str(ROOT)}},
+    )
+    with atomic.locked(file.parent):
+        contents = read_packed(file)
+        process.stdin.write(b"begin\n")
+        process.stdin.flush()
+        contents["gcn/4"] = {**contents["gcn/2"], "run_id": "4"}
+        write_packed(file, contents)
+    assert b"1 records added, 7 in all" in process.communicate()[0]
+    assert {"gcn/1", "gcn/4"} < set(read_packed(file))
+
+
+def test_bytes_that_are_no_text_are_one_message(runs: Path) -> None:
+    file = packed(runs)
+    file.write_bytes(b"\xff" + file.read_bytes())
+    with pytest.raises(UserError, match=r"table.jsonl: damaged"):
+        read_packed(file)
+
+
+def test_settings_are_written_before_the_records_that_need_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr("graphbench.runs.atomic.write_text", lambda path, text: written.append(path.suffixes[0]))
+    write_packed(runs / "a.jsonl", {"mlp/0": {"config": "mlp", "config_hash": "h", "settings": {"gt.layers": 2}}})
+    assert written == [".configurations", ".jsonl"]
 
 
 def test_a_line_that_is_no_record_of_ours_is_no_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,6 +85,18 @@ def test_another_configuration_is_refused_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"finished\) of another configuration \(h1 there, h2 here\).*--overwrite"):
         enter(run, "h2")
     assert run.record.config_hash == "h1"
+
+
+def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
+    """A copied folder of seed 0 is no run of seed 1."""
+    enter(RunDirectory(tmp_path, "c", 0))
+    shutil.copytree(tmp_path / "c/0", tmp_path / "c/1")
+    run = RunDirectory(tmp_path, "c", 1)
+    with pytest.raises(UserError, match=r"c/1: holds the record of run 0.*--overwrite"):
+        enter(run)
+    aside = run.set_aside_another(RunIdentity("h1"))
+    assert aside is not None
+    assert aside.name.startswith("1.old-")
 
 
 def test_overwriting_renames_aside(tmp_path: Path) -> None:

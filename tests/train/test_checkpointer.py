@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ import torch
 
 from graphbench.errors import Interrupted, UserError
 from graphbench.runs.record import RunRecord
+from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.checkpointer import Checkpointer, read_checkpoint
 from graphbench.train.reporter import Reporter
@@ -101,7 +103,10 @@ def test_an_ended_run_is_not_trained_again(tmp_path: Path) -> None:
     assert (again.scores, again.best_epoch, again.total_time) == (first.scores, first.best_epoch, first.total_time)
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+SIGNALS = [(getattr(signal, name), name) for name in ("SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name)]
+
+
+@pytest.mark.parametrize(("number", "name"), [*SIGNALS, (signal.SIGINT, "Ctrl-C")])
 def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: str) -> None:
     before = signal.getsignal(number)
     whole = tiny_trainer(tmp_path / "a")
@@ -115,6 +120,15 @@ def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: 
     assert (state["epoch"], state["batches_done"]) == (1, 2)
     rest = tiny_trainer(tmp_path / "b")
     assert summary(rest, rest.run()) == expected
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_under_nohup_the_end_of_the_terminal_ends_nothing(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        tiny_trainer(tmp_path, reporters=[Bomb(1, 2, lambda: os.kill(os.getpid(), signal.SIGHUP))]).run()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
@@ -173,6 +187,45 @@ def test_a_damaged_state_is_put_aside(tmp_path: Path, caplog, damage: str, both:
     assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
 
 
+@pytest.mark.parametrize("other", [{"seed": 1, "run_id": "1"}, {"config_hash": "of another rate"}])
+def test_the_state_of_another_run_is_put_aside(tmp_path: Path, caplog, other: dict[str, object]) -> None:
+    """A file copied from the folder of another run, which fits this model as well."""
+    settings = tiny_settings(ckpt_period=1)
+    record = RunRecord(config="tiny", config_hash="h", seed=0, run_id="0")
+    for name, of in (("a", record), ("b", record), ("other", dataclasses.replace(record, **other))):
+        of.write(tmp_path / name / "tiny/0/record.json")
+    whole = tiny_trainer(tmp_path / "a", settings)
+    expected = summary(whole, whole.run())
+    for name, lr in (("b", 0.02), ("other", 0.01)):
+        with pytest.raises(Killed):
+            tiny_trainer(tmp_path / name, settings, lr=lr, reporters=[Bomb(3, 2, kill)]).run()
+    folder = tmp_path / "b/tiny/0/ckpt"
+    (tmp_path / "other/tiny/0/ckpt/last.ckpt").replace(folder / "last.ckpt")
+    rest = tiny_trainer(tmp_path / "b", settings)
+    with caplog.at_level(logging.WARNING):
+        assert summary(rest, rest.run()) == expected
+    assert "last.ckpt is damaged (it is of a run of another" in caplog.text
+
+
+def test_a_run_that_was_killed_between_its_last_two_files_has_its_best_model(tmp_path: Path, monkeypatch) -> None:
+    """Its state says that it has ended, so that it writes no checkpoint any more."""
+    settings, original = tiny_settings(ckpt_period=100, ckpt_best=False), Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        renamed = original(path, target)
+        if target.name == "last.ckpt":
+            raise Killed
+        return renamed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        with pytest.raises(Killed):
+            tiny_trainer(tmp_path, settings).run()
+    rest = tiny_trainer(tmp_path, settings)
+    outcome = rest.run()
+    assert read_checkpoint(tmp_path / "tiny/0/ckpt/best.ckpt")["epoch"] == outcome.best_epoch
+
+
 def test_killed_between_the_two_renames(tmp_path: Path) -> None:
     settings = tiny_settings(ckpt_period=1)
     whole = tiny_trainer(tmp_path / "a", settings)
@@ -192,9 +245,11 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
-    torch.save({"format": 99}, tmp_path / "last.ckpt")
+    run = RunDirectory(tmp_path, "tiny", 0)
+    run.ckpt.mkdir(parents=True)
+    torch.save({"format": 99}, run.ckpt / "last.ckpt")
     with pytest.raises(UserError, match="written in format 99, this version reads format 1"):
-        Checkpointer(tmp_path, make_fabric("cpu"), tiny_settings()).load()
+        Checkpointer(run, make_fabric("cpu"), tiny_settings()).load()
 
 
 def test_a_new_best_epoch_makes_a_checkpoint_due(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from graphbench.train.progress import ProgressBar, describe
@@ -52,6 +55,28 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     assert "epoch 59 (60/60)  loss" in text
     assert "best epoch" in text
     assert text.count("━") < 60 * 24  # throttled: far fewer drawings than epochs
+
+
+class _Closed(io.StringIO):
+    """A terminal whose window was closed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def write(self, text: str) -> int:
+        raise OSError(self._number, os.strerror(self._number))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_closed_terminal_ends_no_training(tmp_path: Path, terminal: bool) -> None:
+    def bar(number: int) -> ProgressBar:
+        return ProgressBar(Console(file=_Closed(number), force_terminal=terminal))
+
+    assert tiny_trainer(tmp_path / "closed", reporters=[bar(errno.EIO)]).run().epochs == 6
+    if not terminal:  # rich has an answer of its own
+        with pytest.raises(BrokenPipeError):
+            tiny_trainer(tmp_path / "head", reporters=[bar(errno.EPIPE)]).run()
 
 
 def test_the_terminal_is_given_back_after_a_failure(tmp_path: Path) -> None:

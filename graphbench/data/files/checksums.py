@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,6 @@ def _look(path: Path) -> dict[str, Any]:
 def _write(note: Path, text: str) -> None:
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
-        partial = note.parent / f".{note.name}.{os.getpid()}"
-        partial.write_text(text)
-        os.replace(partial, note)
+        note.write_text(text)  # half of it is no JSON, and is written again
     except OSError:
         pass  # a folder that may only be read

@@ -1,14 +1,16 @@
 """A file of the cache that several processes write, each its rows: on one machine, or on a file system they share.
 
 The file has its full length from the beginning, and every shard goes to its place in it, so that putting them
-together copies nothing. A shard that is on disk leaves a mark beside the file; with the last one the checksum is
-written into the header, and the file gets the name under which
+together copies nothing. A shard that is on disk leaves a mark beside the file, with a checksum of what it has written;
+with the last one that of the whole is written into the header, and the file gets the name under which
 :func:`~graphbench.data.files.tensor_cache.cached_tensors` looks for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping
 from math import prod
@@ -22,6 +24,8 @@ from torch import Tensor
 
 from graphbench.data.files.tensor_cache import cache_path
 from graphbench.data.store_tensors import digest
+
+_log = logging.getLogger(__name__)
 
 _UNKNOWN = "0" * 64
 """Checksum in the header of an unfinished file."""
@@ -62,16 +66,16 @@ class ShardedTensors:
         return self._path.is_file()
 
     def has(self, shard: int) -> bool:
-        """Whether a shard is on disk."""
+        """Whether a shard is on disk, as far as its mark says."""
         return self.is_finished or (self._mark(shard).exists() and self._partial.exists())
 
     def finish(self) -> bool:
-        """Ends the file if all shards are on disk; whether it is there now.
+        """Ends the file if all shards are on disk; whether it is there now. Damaged ones lose their marks.
 
         Whoever wrote the last shard may have been killed before: this is asked even if nothing is left to compute.
         """
         with FileLock(self._lock):
-            if not self.is_finished and all(self.has(each) for each in range(self._shards)):
+            if not self.is_finished and all(self._is_whole(each) for each in range(self._shards)):
                 self._end()
         return self.is_finished
 
@@ -85,25 +89,46 @@ class ShardedTensors:
         with FileLock(self._lock):
             if not self._partial.exists():
                 self._allocate()
+        written = []
         with self._partial.open("rb+") as file:
             for name, (first, values) in rows.items():
-                values = values.detach().to("cpu", torch.float32).contiguous()
-                file.seek(self._begin[name] + 4 * first * prod(values.shape[1:]))
-                file.write(values.view(-1).numpy().data)
+                content = values.detach().to("cpu", torch.float32).contiguous().view(-1).view(torch.uint8).numpy().data
+                place = self._begin[name] + 4 * first * prod(values.shape[1:])
+                file.seek(place)
+                file.write(content)
+                written.append([place, len(content), hashlib.sha256(content).hexdigest()])
             file.flush()
             os.fsync(file.fileno())
-        self._mark(shard).touch()
+        self._mark(shard).write_text(json.dumps(written))
 
     def _allocate(self) -> None:
         for shard in range(self._shards):
             self._mark(shard).unlink(missing_ok=True)  # of a file that somebody has deleted
-        being_made = self._partial.with_name(f"{self._partial.name}.{os.getpid()}")
+        being_made = self._partial.with_name(f"{self._partial.name}.new")
         with being_made.open("wb") as file:
             file.write(self._header)
             file.truncate(self._length)
         os.replace(being_made, self._partial)
 
+    def _is_whole(self, shard: int) -> bool:
+        """Whether a shard is in the file as it was written; if not, its mark is taken away."""
+        if not self.has(shard):
+            return False
+        try:
+            with self._partial.open("rb") as file:
+                for place, length, checksum in json.loads(self._mark(shard).read_text()):
+                    file.seek(place)
+                    if hashlib.sha256(file.read(length)).hexdigest() != checksum:
+                        raise ValueError("its checksum is wrong")
+        except (ValueError, TypeError) as error:
+            _log.warning("%s: shard %d is damaged (%s) and has to be computed again", self._partial, shard, error)
+            self._mark(shard).unlink()
+            return False
+        return True
+
     def _end(self) -> None:
+        with self._partial.open("rb+") as file:
+            file.write(self._header)  # whatever has happened to it
         with safetensors.safe_open(self._partial, framework="pt") as file:
             checksum = digest({name: file.get_tensor(name) for name in file.keys()})
         with self._partial.open("rb+") as file:

@@ -58,6 +58,7 @@ def cached_tensors(
         tensors = _read(path, described)  # another process may have finished while this one waited
         if tensors is not None:
             return tensors
+        _sweep(path)
         _write(path, described, compute())
         tensors = _read(path, described)  # what was computed leaves memory, the file is mapped in its place
     if tensors is None:
@@ -92,6 +93,14 @@ def _read(path: Path, key: str) -> dict[str, Tensor] | None:
 
 def _note(path: Path) -> Path:
     return path.with_suffix(".checked")
+
+
+def _sweep(path: Path) -> None:
+    """Removes what processes have left that were killed while they wrote; only for the one who holds the lock."""
+    prefix = f".{path.name}."
+    for leftover in path.parent.glob(f"{prefix}*"):
+        if leftover.name.removeprefix(prefix).isdigit():
+            leftover.unlink(missing_ok=True)
 
 
 def _write(path: Path, key: str, computed: Mapping[str, Tensor]) -> None:

@@ -96,6 +96,8 @@ def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits])
             np.save(partial / f"{part}.npy", index.numpy())
         checksums = {file.name: _checksum(file) for file in sorted(partial.glob("*.npy"))}
         (partial / _DESCRIPTION).write_text(json.dumps({"key": key, "files": checksums}))
+        for stated in partial.glob(".*.sha256"):
+            stated.unlink()
         if folder.exists():  # a damaged one
             shutil.rmtree(folder)
         os.replace(partial, folder)
@@ -112,12 +114,17 @@ def once(path: Path, write: Callable[[Path], object]) -> np.ndarray:
         path: the ``.npy`` file.
         write: writes the file that it is given, which gets its name when it is whole and on disk.
     """
+    stated = path.with_name(f".{path.name}.sha256")
+    if path.exists() and not (stated.exists() and stated.read_text() == _checksum(path)):
+        _log.warning("%s is not what an earlier conversion has finished, and is written again", path)
+        path.unlink()
     if not path.exists():
         unfinished = path.with_name(f".{path.name}.unfinished")
         write(unfinished)
         with unfinished.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(unfinished, path)
+        stated.write_text(_checksum(path))
     return np.load(path, mmap_mode="c")  # tensors have to be writable; nothing is written
 
 

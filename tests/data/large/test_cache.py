@@ -78,6 +78,22 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir()] == []
 
 
+def test_an_array_that_was_damaged_while_a_conversion_was_broken_off_is_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def array(path: Path) -> None:
+        create(path, (3, 1), np.float32)[:] = 1.0
+
+    once(tmp_path / "x.npy", array)
+    assert once(tmp_path / "x.npy", pytest.fail).tolist() == [[1.0]] * 3
+    content = bytearray((tmp_path / "x.npy").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "x.npy").write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert once(tmp_path / "x.npy", array).tolist() == [[1.0]] * 3
+    assert "x.npy is not what an earlier conversion has finished" in caplog.text
+
+
 def test_a_conversion_that_was_broken_off_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was finished is not written again; what was not is, also where the process could not tidy up."""
     written, breaks = [], [True]
