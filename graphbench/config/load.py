@@ -140,7 +140,8 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         raise unknown(f"argument of {component}", argument, keys, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
-    raise unknown("configuration key", name, _candidates(schema, name), where, meant=_elsewhere(schema, name))
+    candidates, meant = _candidates(schema, name), _elsewhere(schema, name)
+    raise unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
 
 
 def _elsewhere(schema: Mapping[str, Key], name: str) -> str | None:

@@ -33,12 +33,12 @@ from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
 from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
+from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance
-from graphbench.tables.published import read_published
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
-from graphbench.tables.sweep_table import CellSpec, SweepTable, sweep_table
+from graphbench.tables.sweep_table import SweepTable, sweep_table
 from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 if TYPE_CHECKING:
@@ -165,9 +165,8 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep))
-    published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
     specs = cell_specs(sweep, options.records)
-    return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)
+    return sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
 
 
 def _text(options: argparse.Namespace) -> str:

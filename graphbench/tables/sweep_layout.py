@@ -145,7 +145,7 @@ def _legend(table: SweepTable) -> list[str]:
         unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
         otherwise = " (of anything that is no share: 1 % of the published value)" if unbounded else ""
         notes.append(
-            f"published: {table.published.title} (results/published/{table.published.name}.csv), in its digits; "
+            f"published: {table.published.title} ({table.published.file}), in its digits; "
             "difference: measured minus published, also in published standard deviations (sd)."
         )
         notes.append(

@@ -17,7 +17,6 @@ from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
-from graphbench.tables.published import read_published
 from tests.paths import ROOT
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
@@ -141,7 +140,7 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("head", "variant", "options", "message"),
     [
-        ("published: sgformer_tabel2", "", (), "mini.yaml: unknown published table 'sgformer_tabel2'. Did you mean "),
+        ("published: sgformer_tabel2", "", (), "mini.yaml:1: unknown published table 'sgformer_tabel2'. Did you mean "),
         ("", "", ("--baseline", "GNC"), "--baseline: unknown label of mini 'GNC'. Did you mean 'GCN'?"),
         ("", "", ("--records", "nowhere"), "no finished run of mini: looked in nowhere/sgformer-cora, "),
         ("", "column: Actor", (), "the column 'Actor' mixes Cora ('SGFormer') and Actor ('GCN')"),
@@ -262,7 +261,7 @@ def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> 
     sweep = shipped_sweep(path.stem)
     if sweep.published is None:
         pytest.skip("names no published table")
-    published = read_published(sweep.published)
+    published = sweep.published
     cells = tables.cell_specs(sweep)
     found = {(cell.label, cell.column): published.find(cell.label, cell.dataset, cell.selector) for cell in cells}
     assert len(found) == len(cells), "two entries for a cell"
