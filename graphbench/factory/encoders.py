@@ -200,8 +200,8 @@ def _features(config: Config, info: DataInfo, level: str, key: str, name: str, w
         )
     if "num_types" in registry.parameters(component) and vocabulary and 0 < stated < vocabulary[0]:
         raise UserError(
-            f"{config.where(types_key)}: {types_key} is {stated}, but {info.name} has {vocabulary[0]} categories. Leave "
-            "it out to take as many as there are."
+            f"{config.where(types_key)}: {types_key} is {stated}, but {info.name} has {vocabulary[0]} categories. "
+            "Leave it out to take as many as there are."
         )
     with config_errors(config, f"dataset.{name}", types_key, key, filled={"num_types": types_key}):
         encoder: FeatureEncoder = registry.construct(component, config.component_args("dataset", name), context)
