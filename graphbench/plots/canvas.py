@@ -94,7 +94,7 @@ def line_style(number: int) -> dict[str, Any]:
 def whole_numbers(*axes: Axis) -> None:
     """Numbers of nodes and epochs: none between two of them stands at these axes."""
     for axis in axes:
-        axis.get_major_locator().set_params(integer=True)
+        axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
 
 def check_ending(path: Path) -> None:
