@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -65,6 +66,12 @@ class PlannedEntry:
     def done(self) -> int:
         """Runs that are finished, or trials that have ended."""
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
+
+    def unfinished(self) -> Counter[str]:
+        """How many of the runs that are not finished have which status: failed, interrupted, running."""
+        runs = [] if self.search else [run for run in self.checked.runs if run.run_id not in self.finished]
+        records = (self.checked.directory(run).record for run in runs)
+        return Counter(record.status for record in records if record is not None)
 
     @property
     def missing(self) -> list[RunItem]:

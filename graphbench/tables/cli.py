@@ -1,6 +1,6 @@
 """Writes tables from run records, from nothing else.
 
-``graphbench tables RECORDS... [--format md|latex|html] [--out FILE]``
+``graphbench tables RECORDS... [--format md|latex|html|csv] [--out FILE]``
     One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
     runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
     hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import shipped
-from graphbench.errors import UserError
+from graphbench.errors import UserError, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from graphbench.sweeps import Sweep
 
 FORMATS = {"md": markdown, "latex": latex, "html": html}
-SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
+SUFFIXES = {"": "md", ".md": "md", ".txt": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def configuration_table(folders: Sequence[Path]) -> TextTable:
@@ -162,6 +162,8 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
+    if options.sweep is None:
+        return sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep))
@@ -170,10 +172,7 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
 
 
 def _text(options: argparse.Namespace) -> str:
-    if options.models:
-        table = sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
-        return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
-    if options.sweep is None:
+    if options.sweep is None and not options.models and options.format != "csv":
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
     stale = [cell for cell in table.cells.values() if cell.stale]
@@ -205,12 +204,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if (options.sweep is None) == (not options.folders):
         parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
-        options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
+        ending = options.out.suffix.lower() if options.out else ""
+        if ending not in SUFFIXES:
+            raise unknown("ending of --out (or give --format)", ending, filter(None, SUFFIXES))
+        options.format = SUFFIXES[ending]
     if options.models and options.sweep:
         parser.error("--models takes folders (RECORDS...), not --sweep FILE")
     compared = options.baseline or options.details
-    if options.sweep is None and (options.records or options.format == "csv" or (compared and not options.models)):
-        parser.error("--records and --format csv need --sweep FILE, --baseline and --details that or --models")
+    if options.sweep is None and (options.records or (compared and not options.models)):
+        parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")
     return options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -16,6 +17,7 @@ from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.preflight import check
 from graphbench.published.table import COLUMNS
+from graphbench.runs.record import RunRecord
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
@@ -96,6 +98,17 @@ def test_a_published_table_of_ones_own_lies_beside_the_sweep(tmp_path: Path) -> 
     assert plan(sweep, sweep.entries)
     assert sweep.published is not None
     assert (sweep.published.title, sweep.published.file) == ("Mine, Table 1", f"{tmp_path}/paper.csv")
+
+
+def test_a_dry_run_says_how_far_the_runs_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}", head="").entries[0].config
+    for seed, status in ((123, "failed"), (124, "running")):
+        data = {"name": "Cora", "fingerprint": ""}
+        facts = {"config": sweep.name, "config_hash": sweep.hash, "seed": seed, "run_id": str(seed), "data": data}
+        record = RunRecord.start(**facts, metric="accuracy", maximize=True, params=1)
+        dataclasses.replace(record, status=status).write(tmp_path / "out/gcn-cora" / str(seed) / "record.json")
+    assert main([str(tmp_path / "mine.yaml"), "--dry_run", "--out_dir", str(tmp_path / "out")]) == 0
+    assert " | 2 runs, 0 finished, 1 failed, 1 running | " in capsys.readouterr().out
 
 
 def test_seeds_together_are_one_piece_of_work(tmp_path: Path) -> None:

@@ -216,12 +216,24 @@ def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytes
     assert len(both) == len(packed) + 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--format", "csv")])
+@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b")])
 def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         tables.main(arguments)
     assert stopped.value.code == 2
     assert "--sweep FILE" in capsys.readouterr().err
+
+
+def test_runs_without_a_sweep_as_csv_and_files_of_unknown_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(tmp_path, "mlp-cora", 0.8)
+    out = tmp_path / "all.csv"
+    assert tables.main([str(tmp_path), "--out", str(out)]) == 0
+    [line] = csv.DictReader(out.read_text().splitlines())
+    assert (line["configuration"], line["dataset"], float(line["mean"]), line["n"]) == ("mlp-cora", "Cora", 0.8, "1")
+    assert tables.main([str(tmp_path), "--out", str(tmp_path / "all.xlsx")]) == 2
+    assert "unknown ending of --out (or give --format) '.xlsx'." in capsys.readouterr().err
 
 
 def _commands() -> dict[str, list[str]]:
