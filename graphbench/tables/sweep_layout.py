@@ -99,8 +99,7 @@ def _measured(column: Column, cell: Cell | None, usual: int) -> TextCell:
     if cell is None:
         return EMPTY
     if cell.measured is None:
-        missing = set(cell.result.left_out.values()) <= {"missing"}
-        return TextCell(cell.status if cell.result.runs or missing else "unfinished")
+        return TextCell(cell.status)
     return TextCell(_format(cell.measured, column.digits), cell.rank, _runs(cell, cell.measured.n, usual))
 
 

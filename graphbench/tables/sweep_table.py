@@ -50,13 +50,14 @@ class Cell:
     def status(self) -> str:
         """That of the comparison, or why there is none.
 
-        ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable`` (the runs lack
-        the metric), ``smaller`` (than the published experiment).
+        ``not run``, ``unfinished``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable``
+        (the runs lack the metric), ``smaller`` (than the published experiment).
         """
         if self.stale:
             return "other configuration"
         if self.measured is None:
-            return "not comparable" if self.result.runs else "not run"
+            begun = set(self.result.left_out.values()) - {"missing"}
+            return "not comparable" if self.result.runs else "unfinished" if begun else "not run"
         if self.comparison and self.spec.reduced:
             return "smaller"
         return self.comparison.status if self.comparison else "not published"

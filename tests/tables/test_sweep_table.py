@@ -214,6 +214,8 @@ def test_what_is_missing_is_named(sweep: Sweep) -> None:
         "crashed": ["unfinished", ""],
         "more": ["0.5000 ± 0.0000 (7 runs)", ""],
     }
+    states = {cell.spec.label: cell.status for cell in sweep.table().cells.values()}
+    assert (states["absent"], states["crashed"]) == ("not run", "unfinished"), "in CSV files, too"
     text = sweep.text()
     assert "- not run: absent (Cora, CiteSeer).\n" in text
     assert "- not included, half, Cora: run 3 failed: loss is nan; run 7 other configuration; run 4 missing.\n" in text
