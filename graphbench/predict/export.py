@@ -1,8 +1,8 @@
 """A run as a folder to hand on: ``graphbench export RUN --out FOLDER``.
 
-The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration and its plug-ins, what
-the data looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model card that
-says where the model comes from. ``load_run(FOLDER)`` predicts with it.
+The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration and its plug-ins,
+what the data looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model
+card that says where the model comes from. ``load_run(FOLDER)`` predicts with it.
 """
 
 from __future__ import annotations

@@ -155,13 +155,15 @@ def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(
     (run / "own/kept.py").write_text("KEPT = True\n")
     text = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(text.replace("plugins: []", "plugins: [own/kept.py]"))
-    with monkeypatch.context() as allowed:
-        allowed.setenv("GRAPHBENCH_ALLOW_PLUGINS", "1")
-        export(run, str(model))
-        predictions = load_run(model).predict(graphs)
+    with monkeypatch.context() as asked:
+        asked.delenv("GRAPHBENCH_ALLOW_PLUGINS")
+        with pytest.raises(
+            UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPHBENCH_ALLOW"
+        ):
+            export(run, model)
+    export(run, str(model))
+    predictions = load_run(model).predict(graphs)
     assert (model / "own/kept.py").read_text() == "KEPT = True\n"
-    with pytest.raises(UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPHBENCH_ALLOW"):
-        load_run(model)
     predictions.write(str(tmp_path / "a.csv"))
     assert (tmp_path / "a.csv").is_file()
     assert repr(load_run("results/rings")).startswith("TrainedModel(results/rings/0: 2 runs, ")
