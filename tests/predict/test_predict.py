@@ -157,9 +157,7 @@ def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(
     (run / "config.yaml").write_text(text.replace("plugins: []", "plugins: [own/kept.py]"))
     with monkeypatch.context() as asked:
         asked.delenv("GRAPHBENCH_ALLOW_PLUGINS")
-        with pytest.raises(
-            UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPHBENCH_ALLOW"
-        ):
+        with pytest.raises(UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPH"):
             export(run, model)
     export(run, str(model))
     predictions = load_run(model).predict(graphs)
