@@ -45,16 +45,24 @@ class Pruned(Exception):
     """A search gave the run up, since others do better: status ``pruned``, state kept."""
 
 
+SHOWN = 8
+"""Names that a message lists where all of them can be looked up elsewhere."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name most likely meant by ``name``, or None when nothing is close.
+    """The allowed name most likely meant by ``name``, or None when nothing is close."""
+    return next(iter(_by_likeness(name, allowed, 1, 0.6)), None)
+
+
+def _by_likeness(name: str, allowed: Iterable[str], count: int, cutoff: float) -> list[str]:
+    """The allowed names most like ``name``, first the nearest.
 
     Case is ignored, because most slips are ``lapPE`` for ``LapPE``; of names that differ in case only, the first.
     """
     by_lower: dict[str, str] = {}
     for candidate in allowed:
         by_lower.setdefault(candidate.lower(), candidate)
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[close[0]] if close else None
+    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=cutoff)]
 
 
 def neighbour(path: Path, pattern: str = "*") -> str:
@@ -64,7 +72,13 @@ def neighbour(path: Path, pattern: str = "*") -> str:
 
 
 def unknown(
-    what: str, received: object, allowed: Iterable[str], where: str | None = None, *, meant: str | None = None
+    what: str,
+    received: object,
+    allowed: Iterable[str],
+    where: str | None = None,
+    *,
+    meant: str | None = None,
+    listed: str | None = None,
 ) -> UserError:
     """The house's message for a name that does not exist.
 
@@ -74,15 +88,21 @@ def unknown(
         allowed: every valid name.
         where: ``file:line`` or ``command line``; left out when the name did not come from a file.
         meant: a better guess than the nearest of the valid names.
+        listed: what has all names; of more than :data:`SHOWN` the message then has the nearest.
     """
     names = sorted(set(allowed), key=lambda name: (name.lower(), name))
     hint = meant or nearest(str(received), names)
-    shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
+    if listed and len(names) > SHOWN:
+        close = ", ".join(_by_likeness(str(received), names, SHOWN, 0.0))
+        shown = f" Nearest of {len(names)}: {close}; all: {listed}."
+    else:
+        shown = ", ".join(names[:40]) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
+        shown = f" Allowed: {shown or 'nothing'}."
     return UserError(
         (f"{where}: " if where else "")
         + f"unknown {what} '{received}'."
         + (f" Did you mean '{hint}'?" if hint else "")
-        + f" Allowed: {shown or 'nothing'}."
+        + shown
     )
 
 

@@ -132,7 +132,7 @@ def _ask_consent(source: str, where: str | None) -> None:
         return
     raise UserError(
         f"{where + ': ' if where else ''}'{source}' names code outside the current project ({file}), and importing it "
-        f"runs it. If you trust it, pass --allow_plugins or set {CONSENT}=1."
+        f"runs it. If you trust it, set {CONSENT}=1 (graphbench train takes --allow_plugins, too)."
     )
 
 

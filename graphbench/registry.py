@@ -161,7 +161,7 @@ def lookup(namespace: str, name: str, where: str | None = None) -> Any:
     if name not in _registered[namespace]:
         module = _sources(namespace).get(name)
         if module is None:
-            raise unknown(f"name in {namespace}", name, names(namespace), where)
+            raise unknown(f"name in {namespace}", name, names(namespace), where, listed="graphbench list")
         importlib.import_module(module)
     return _registered[namespace][name]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from graphbench.runs.aggregate import Mean
 from graphbench.sweeps import read_sweep
 from graphbench.tables.cli import cell_specs
-from graphbench.tables.published import read_published
 from graphbench.tables.sweep_table import Cell, SweepTable, sweep_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +25,7 @@ def page() -> str:
 def _table() -> str:
     sweep = read_sweep(ROOT / "configs" / "sweeps" / f"{SWEEP}.yaml")
     specs = cell_specs(sweep, MEASURED / "records" / f"{SWEEP}.jsonl")
-    table = sweep_table(SWEEP, specs, published=read_published(str(sweep.published)))
+    table = sweep_table(SWEEP, specs, published=sweep.published)
     columns = [column for column in table.columns if all(_measured(table, model, column.name) for model in MODELS)]
     columns = [column for column in columns if table.cells[MODELS[0], column.name].published]
     rows = [["", *(column.name.removesuffix("_filtered") for column in columns)], ["---", *["--:"] * len(columns)]]

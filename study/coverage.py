@@ -23,12 +23,12 @@ from statistics import fmean
 import yaml
 
 from graphbench.exit_codes import exit_codes
+from graphbench.published.table import PublishedRow, names, read_published
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Mean
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs
-from graphbench.tables.published import PublishedRow, names, read_published
 from graphbench.tables.sweep_table import Cell, sweep_cells
 from study import results_page
 
@@ -89,31 +89,21 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
         sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, of equal
             ones that with the first name (variants of a table have longer names), and in it the first entry.
     """
-    named: dict[str, dict[int, Coverage]] = {}
+    named: dict[str, dict[PublishedRow, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
     with_cells = filter(None, of_sweeps)
-    by_size = sorted(with_cells, key=lambda cells: (-len({id(cell.row) for cell in cells}), cells[0].sweep))
+    by_size = sorted(with_cells, key=lambda cells: (-len({cell.row for cell in cells}), cells[0].sweep))
     for cells in by_size:
         for cover in cells:
-            first = named.setdefault(cover.table, {}).setdefault(id(cover.row), cover)
+            first = named.setdefault(cover.table, {}).setdefault(cover.row, cover)
             if first.measured and first.status != "reproduced" and cover.status == "reproduced":
-                named[cover.table][id(cover.row)] = replace(first, variant=first.variant or cover.sweep)
+                named[cover.table][cover.row] = replace(first, variant=first.variant or cover.sweep)
     result = []
     for table in names():
-        for row in (row for row in _rows(table) if row.mean):
+        for row in (row for row in read_published(table).rows if row.mean):
             found = named.get(table, {})
-            result.append(found.get(id(row)) or _otherwise(table, row, found))
+            result.append(found.get(row) or _otherwise(table, row, found))
     return result
-
-
-_TABLES: dict[str, tuple[PublishedRow, ...]] = {}
-
-
-def _rows(table: str) -> tuple[PublishedRow, ...]:
-    """The lines of a table: always the same objects."""
-    if table not in _TABLES:
-        _TABLES[table] = read_published(table).rows
-    return _TABLES[table]
 
 
 def _cells_of(sweep: Sweep) -> list[Coverage]:
@@ -121,16 +111,14 @@ def _cells_of(sweep: Sweep) -> list[Coverage]:
     assert sweep.published is not None
     packed = RECORDS / f"{sweep.name}.jsonl"
     found = []
-    published = read_published(sweep.published)
-    rows = {row: row for row in _rows(sweep.published)}
-    for cell in sweep_cells(cell_specs(sweep, packed), published):
+    for cell in sweep_cells(cell_specs(sweep, packed), sweep.published):
         row = cell.published
         if row is not None and row.mean:
             config = cell.spec.records.name
             found.append(
                 Coverage(
-                    sweep.published,
-                    rows[row],
+                    sweep.published.name,
+                    row,
                     sweep.name,
                     config,
                     _status(cell),
@@ -157,7 +145,7 @@ def _status(cell: Cell) -> str:
     return cell.comparison.status if len(cell.result.runs) >= len(cell.spec.run_ids) else "incomplete"
 
 
-def _otherwise(table: str, row: PublishedRow, found: Mapping[int, Coverage]) -> Coverage:
+def _otherwise(table: str, row: PublishedRow, found: Mapping[PublishedRow, Coverage]) -> Coverage:
     """A cell that no entry names: measured by a benchmark, or with another cell's runs."""
     if table in BENCHMARKS:
         return Coverage(table, row, config=BENCHMARKS[table], status="benchmark")

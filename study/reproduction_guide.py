@@ -12,8 +12,8 @@ from graphbench import shipped
 from graphbench.reproduce import PAPERS, sweeps_of
 from graphbench.runs.records import record_source
 from graphbench.sweeps import read_sweep
+from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.cli import cell_specs
-from graphbench.tables.sweep_table import CellSpec
 
 ROOT = shipped.root()
 MEASURED = ROOT / "results" / "measured" / "README.md"
@@ -60,7 +60,8 @@ def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
     records, table = stored.get(path.stem, (None, None))
     cells = cell_specs(sweep, records)
     runs = sum(len(cell.run_ids) for cell in cells)
-    published = f"[{sweep.published}](../results/published/{sweep.published}.csv)" if sweep.published else "-"
+    name = sweep.published.name if sweep.published else ""
+    published = f"[{name}](../results/published/{name}.csv)" if name else "-"
     time = _time(cells, runs) if records else "-"
     measured = f"[{table.stem}](../results/measured/{table.name})" if table else "-"
     link = f"[{path.stem}](../configs/sweeps/{path.name})"

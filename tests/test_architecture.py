@@ -52,11 +52,12 @@ MAY_IMPORT = {
     "catalogue": {"data"},
     "explain": {"config", "preflight", "experiment", "runs"},
     "cli": {"config", "experiment", "preflight", "comparison", "runs"},
-    "sweeps": {"config", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},
-    "tables": {"config", "runs", "factory", "sweeps"},
+    "published": set(),
+    "sweeps": {"config", "published", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},
+    "tables": {"config", "published", "runs", "factory", "sweeps"},
     "prepare": {"config", "factory", "data", "sweeps"},
     "reproduce": {"sweeps", "tables"},
-    "report": {"runs", "tables", "sweeps", "plots"},
+    "report": {"runs", "published", "tables", "sweeps", "plots"},
     "plots": {
         *("preflight", "run_inputs"),
         *("config", "factory", "structures", "ops", "layers", "models", "data", "train", "runs", "experiment"),
@@ -64,7 +65,7 @@ MAY_IMPORT = {
     },
     "benchmarks": {
         *("structures", "ops", "layers", "encoders", "heads", "models", "transforms", "data", "tasks", "train"),
-        *("config", "factory", "experiment", "runs", "tables", "blockwise", "plots"),
+        *("config", "factory", "experiment", "runs", "sweeps", "tables", "blockwise", "plots"),
     },
 }
 

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from graphbench.preflight import describe
+from graphbench.published.table import read_published
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.plan import PlannedEntry, plan
-from graphbench.tables.published import read_published
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -52,7 +52,7 @@ def test_published_values_are_found(name: str) -> None:
     if sweep.published is None:
         assert not any(entry.published for entry in sweep.entries)
         return
-    table = read_published(sweep.published)
+    table = sweep.published
     for planned_entry in planned(name):
         entry = planned_entry.entry
         row = table.find(entry.label, planned_entry.checked.description["dataset"], entry.published, entry.where)

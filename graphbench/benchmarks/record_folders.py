@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from graphbench.runs.record import RunRecord, Score
-from graphbench.tables.sweep_table import CellSpec
+from graphbench.sweeps.cells import CellSpec
 
 METRICS = {"loss": False, "accuracy": True, "precision": True, "recall": True, "f1": True, "auc": True}
 SIZES = {"train": 140, "val": 500, "test": 1000}

@@ -114,7 +114,7 @@ def _unknown_component(
     schema: Mapping[str, Key], name: str, component: str, allowed: list[str], where: str
 ) -> UserError:
     """The message about a component that ``name`` does not know; says which keys know it."""
-    error = unknown(f"name in {name}", component, allowed, where)
+    error = unknown(f"name in {name}", component, allowed, where, listed="graphbench list")
     if plug_ins.loaded():
         own = sorted({known for space in schema[name].namespaces for known in registry.names_of_users(space)})
         error = UserError(f"{error} Of plug-ins: {', '.join(own) or 'none, is a line @register missing?'}.")

@@ -26,7 +26,7 @@ from graphbench.config.key import Key
 from graphbench.config.layer_type import component_names
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.values import check
-from graphbench.config.yaml_files import Leaves, parse_overrides, read_file
+from graphbench.config.yaml_files import COMMAND_LINE, Leaves, parse_overrides, read_file
 from graphbench.errors import UserError, nearest, unknown
 
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
@@ -140,7 +140,8 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         raise unknown(f"argument of {component}", argument, keys, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
-    raise unknown("configuration key", name, _candidates(schema, name), where, meant=_elsewhere(schema, name))
+    candidates, meant = _candidates(schema, name), _elsewhere(schema, name)
+    raise unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
 
 
 def _elsewhere(schema: Mapping[str, Key], name: str) -> str | None:
@@ -174,4 +175,10 @@ def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str]) -> li
         section = ".".join(key.split(".")[:2])
         if key not in SCHEMA and not key.startswith("posenc_") and key.count(".") > 1 and section not in used:
             notices.append(f"{where}: {key} has no effect: {section.partition('.')[2]} is not in use.")
+    named = {name for key in _ENCODER_KEYS if values[key.removesuffix("_name")] for name in _encoders(values[key])}
+    for key, where in origin.items():  # base files switch on what a file that builds on them need not name
+        group, _, last = key.partition(".")
+        encoder = group.removeprefix("posenc_")
+        if where == COMMAND_LINE and group != encoder and last == "enable" and values[key] and encoder not in named:
+            notices.append(f"{where}: {key} has no effect: no encoder (dataset.node_encoder_name) is {encoder}.")
     return notices

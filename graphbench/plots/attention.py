@@ -104,7 +104,8 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
     node_matrix.visit_layers(model, batch, HasAttentionWeights, visit)
     if not patterns:
         raise UserError(
-            "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
+            "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, "
+            "and one of yours that inherits graphbench.contract.HasAttentionWeights."
         )
     return patterns
 

@@ -13,6 +13,7 @@ from graphbench.errors import UserError, unknown
 from graphbench.runs import atomic
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLUMN = 3.4
@@ -88,6 +89,12 @@ def save(figure: Figure, path: Path) -> None:
 def line_style(number: int) -> dict[str, Any]:
     """Colour and dashes of the line with this number."""
     return {"color": COLORS[number % len(COLORS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def whole_numbers(*axes: Axis) -> None:
+    """Numbers of nodes and epochs: none between two of them stands at these axes."""
+    for axis in axes:
+        axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
 
 def check_ending(path: Path) -> None:

@@ -109,7 +109,7 @@ def draw(starts: Starts, distance: float) -> Figure:
     right.axhline(starts.args["start"], color="0.6", linewidth=0.6, zorder=1)
     right.set_xlabel("epoch")
     right.set_ylabel("start point")
-    right.xaxis.get_major_locator().set_params(integer=True)
+    canvas.whole_numbers(right.xaxis)
     return figure
 
 

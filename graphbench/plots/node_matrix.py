@@ -12,6 +12,7 @@ import numpy as np
 from torch import nn
 
 from graphbench.errors import UserError
+from graphbench.plots import canvas
 from graphbench.plots.trained import Trained, read_trained
 from graphbench.structures import GraphBatch
 
@@ -107,7 +108,8 @@ def node_order(num_nodes: int, edge_index: np.ndarray, order: str) -> tuple[np.n
 
 
 def frame(axes: Axes, borders: Sequence[int]) -> None:
-    """Draws the box of a matrix, and lines between communities."""
+    """Draws the box of a matrix, numbers of nodes, and lines between communities."""
+    canvas.whole_numbers(axes.xaxis, axes.yaxis)
     for border in borders:
         axes.axhline(border - 0.5, color="0.5", linewidth=0.4)
         axes.axvline(border - 0.5, color="0.5", linewidth=0.4)

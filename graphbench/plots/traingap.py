@@ -164,6 +164,7 @@ def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence
     axes.axhline(0.0, color="0.6", linewidth=0.6, zorder=1)
     axes.set_title(dataset)
     axes.set_xlabel("epoch")
+    canvas.whole_numbers(axes.xaxis)
     difference = "train minus test" if maximize else "test minus train"
     axes.set_ylabel(f"{difference}\n{canvas.metric_name(metric)}")
     axes.margins(x=0.02)

@@ -1,8 +1,8 @@
 """A run as a folder to hand on: ``graphbench export RUN --out FOLDER``.
 
-The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration, what the data
-looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model card that says
-where the model comes from. ``load_run(FOLDER)`` predicts with it.
+The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration and its plug-ins,
+what the data looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model
+card that says where the model comes from. ``load_run(FOLDER)`` predicts with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool = False) -> None:
+def export(run: str | Path, out: str | Path, *, program: bool = False, compiled: bool = False) -> None:
     """Writes the folder of one run.
 
     Args:
@@ -63,6 +63,7 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
     from graphbench.train.exported import exported
     from graphbench.train.hub import PARAMETERS
 
+    out = Path(out)
     if out.exists():
         raise UserError(f"--out {out}: exists already.")
     trained = load_run(run)
@@ -77,6 +78,10 @@ def export(run: str | Path, out: Path, *, program: bool = False, compiled: bool 
         (made / PARAMETERS).write_bytes(exported(state, record))  # save_file lets nobody but its user read
         shutil.copy(folder / "record.json", made)
         shutil.copy(folder / "config.yaml", made)
+        for name, source in trained.config.code.items():  # plug-ins, as the run keeps them
+            if (folder / name).is_file() and (made / name).resolve().is_relative_to(made.resolve()):
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_bytes(source)
         info = json_text.sealed({**trained.info.plain(), "data": record.fingerprint})
         (made / INFO_FILE).write_text(info, encoding="utf-8")
         (made / "README.md").write_text(_card(record, trained.info.name), encoding="utf-8")

@@ -123,13 +123,13 @@ class Predictions:
             named |= {f"{name}_{k}": each.numpy() for name, value in further.items() for k, each in enumerate(value.T)}
         return named
 
-    def write(self, file: Path) -> None:
+    def write(self, file: str | Path) -> None:
         """Writes :meth:`columns` to a file, ``.csv``, ``.npz`` or ``.parquet`` by its name.
 
         Raises:
             UserError: another ending, or Parquet without a library for it.
         """
-        columns = self.columns()
+        file, columns = Path(file), self.columns()
         if file.suffix not in ENDINGS:
             raise UserError(f"--out {file}: allowed endings are {', '.join(ENDINGS)}.")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ from graphbench.train.pretrained import check_configuration, find_run, read_best
 from graphbench.transforms.algorithms.cache import apply
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainedModel:
     """The models of one or several runs of a configuration, each at its best validation epoch.
 
@@ -46,6 +46,12 @@ class TrainedModel:
     info: DataInfo
     models: Sequence[nn.Module]
     folders: Sequence[Path]
+
+    def __repr__(self) -> str:
+        """One line: printed models fill pages."""
+        runs = f"{len(self.models)} run{'' if len(self.models) == 1 else 's'}"
+        size = sum(each.numel() for each in self.models[0].parameters())
+        return f"TrainedModel({self.folders[0]}: {runs}, {size:,} parameters, trained on {self.info.name})"
 
     def predict(self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None) -> Predictions:
         """Predictions on new graphs; features mean what they meant in training, encodings are computed anew.

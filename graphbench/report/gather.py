@@ -17,14 +17,15 @@ from typing import Any
 
 from graphbench import shipped
 from graphbench.errors import UserError
+from graphbench.published.table import PublishedRow
 from graphbench.report.markup import findable
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.records import PACKED, left_out_note, own_record_sources
 from graphbench.sweeps import Sweep, read_sweep
+from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance
-from graphbench.tables.published import PublishedRow, PublishedTable, read_published
-from graphbench.tables.sweep_table import Cell, CellSpec, sweep_table
+from graphbench.tables.sweep_table import Cell, sweep_table
 
 SWEEPS = shipped.root() / "configs" / "sweeps"
 
@@ -206,7 +207,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
         for entry in sweep.entries:
             if not configuration.result.runs or entry.config.name != configuration.folder.name:
                 continue
-            table = _table(sweep.published) if sweep.published else None
+            table = sweep.published
             spec = CellSpec.of_entry(
                 sweep,
                 entry,
@@ -221,8 +222,3 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
 
 
 _sweep = functools.cache(read_sweep)
-
-
-@functools.cache
-def _table(name: str) -> PublishedTable:
-    return read_published(name)

@@ -149,7 +149,7 @@ class _Frame:
             shown = _short(value) if abs(value) >= 1000 else f"{value:.{digits}f}"
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
             parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{shown}</text>')
-        for value in _log_ticks(*self._x) if self.log else _ticks(*self._x, 5):
+        for value in _log_ticks(*self._x) if self.log else _ticks(*self._x, 5, whole=True):
             x = self.x(value)
             parts.append(f'<path class="mark" d="M{x:.1f} {HEIGHT - BOTTOM}v4"/>')
             shown = _short(value)
@@ -190,11 +190,12 @@ def _range(values: Sequence[float], margin: float) -> tuple[float, float]:
     return low - margin * (high - low), high + margin * (high - low)
 
 
-def _ticks(low: float, high: float, count: int) -> list[float]:
-    """About ``count`` round numbers between two."""
+def _ticks(low: float, high: float, count: int, whole: bool = False) -> list[float]:
+    """About ``count`` round numbers between two, whole ones for epochs."""
     rough = (high - low) / count
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)
+    step = max(step, 1.0) if whole else step
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

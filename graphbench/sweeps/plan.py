@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -10,6 +11,7 @@ from pathlib import Path
 from graphbench.errors import UserError, unknown
 from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
+from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.sweeps.dependencies import bases_first, needed_run
 from graphbench.sweeps.finished import finished_runs, stale_runs
 from graphbench.sweeps.run_item import RunItem
@@ -65,6 +67,12 @@ class PlannedEntry:
         """Runs that are finished, or trials that have ended."""
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
 
+    def unfinished(self) -> Counter[str]:
+        """How many of the runs that are not finished have which status: failed, interrupted, running."""
+        runs = [] if self.search else [run for run in self.checked.runs if run.run_id not in self.finished]
+        records = (self.checked.directory(run).record for run in runs)
+        return Counter(record.status for record in records if record is not None)
+
     @property
     def missing(self) -> list[RunItem]:
         """What is still to be trained."""
@@ -112,7 +120,7 @@ def plan(
         if together and entry.config.tree.train.mode not in INFERENCE_MODES:
             check_together(entry.config)
     result = [planned[entry.folder] for entry in entries]
-    _check_cells(result)
+    _check_table(sweep, result)
     return result
 
 
@@ -157,21 +165,21 @@ def _needs(entry: Entry, runs: Sequence[Run], base: PlannedEntry | None) -> dict
     return {run_id: (str(base.checked.folder), str(source)) for run_id, source in needed.items() if source is not None}
 
 
-def _check_cells(planned: Sequence[PlannedEntry]) -> None:
-    """Refuses two entries in one cell of the table.
+def _check_table(sweep: Sweep, planned: Sequence[PlannedEntry]) -> None:
+    """Refuses what the table of a sweep would refuse after days of training.
 
     Raises:
-        UserError: naming both.
+        UserError: two entries for a cell, a column of several data sets, or a published value that is not in print.
     """
-    cells: dict[tuple[str, str], Entry] = {}
+    specs = []
     for one in planned:
-        entry, cell = one.entry, (one.entry.label, one.column)
-        first = cells.setdefault(cell, entry)
-        if first is not entry:
-            raise UserError(
-                f"{entry.where}: two entries fill the cell {' / '.join(cell)}: {first.config.name} and "
-                f"{entry.config.name}. Give one of them a column of its own, or another label."
-            )
+        dataset, runs = str(one.checked.description["dataset"]), [str(run.run_id) for run in one.checked.runs]
+        specs.append(CellSpec.of_entry(sweep, one.entry, dataset=dataset, records=one.checked.folder, run_ids=runs))
+        if sweep.published is not None:
+            sweep.published.find(one.entry.label, dataset, one.entry.published, one.entry.where)
+        elif one.entry.published is not None:
+            raise UserError(f"{one.entry.where}: published needs a table: the key published below sweep names it.")
+    check_cells(specs)
 
 
 def set_aside(planned: Sequence[PlannedEntry]) -> list[Path]:
@@ -224,7 +232,8 @@ def select(sweep: Sweep, patterns: Sequence[str]) -> list[Entry]:
     for pattern in patterns:
         matches = [i for i, entry in enumerate(sweep.entries) if _matches(entry, pattern)]
         if not matches:
-            raise unknown("entry", pattern, {name for entry in sweep.entries for name in _names(entry)}, "--only")
+            names = {name for entry in sweep.entries for name in _names(entry)}
+            raise unknown("entry", pattern, names, "--only", listed="--dry_run without --only")
         chosen.update(matches)
     return [entry for i, entry in enumerate(sweep.entries) if i in chosen]
 

@@ -6,7 +6,7 @@
       name: sgformer-table5
       seeds: 5                        # runs per entry, from the configuration's seed on; where the configuration has
                                       # run_multiple_splits, one run per split instead
-      published: sgformer_table5      # optional: results/published/<this>.csv holds the published values
+      published: sgformer_table5      # optional: results/published/<this>.csv has the published values; or a file.csv
     groups:
       - configs: [../nodes/sgformer-cora-half.yaml]      # relative to this file
         label: SGFormer               # row of the table, for variants that have none of their own
@@ -32,6 +32,7 @@ from pathlib import Path
 from graphbench.config import Config, load_config
 from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
+from graphbench.published.table import PublishedTable, read_published
 from graphbench.sweeps.dependencies import linked
 from graphbench.sweeps.document import LocatedValue, read_document
 from graphbench.sweeps.grid import config_keys, grid_points, label_suffix, with_grid_point
@@ -90,7 +91,7 @@ class Sweep:
         name: of the sweep.
         path: of its file.
         seeds: runs per entry whose configuration does not list splits.
-        published: name of the table of published values, without ending.
+        published: the table of published values; None: none is named.
         reduced: whether its experiments are smaller than the published ones, which stand beside them unjudged.
         entries: in the order of the file.
         trials: of each search; None: searches are not run.
@@ -101,7 +102,7 @@ class Sweep:
     name: str
     path: Path
     seeds: int
-    published: str | None
+    published: PublishedTable | None
     entries: tuple[Entry, ...]
     trials: int | None = None
     pruner: str = "median"
@@ -124,7 +125,10 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
         UserError: anything unknown, missing, contradictory or set twice, with file and line.
     """
     path = Path(path)
-    root = read_document(path).mapping("a sweep file", ("sweep", "groups"), ("sweep", "groups"))
+    document = read_document(path)
+    if isinstance(document.value, dict) and document.value and not document.value.keys() & {"sweep", "groups"}:
+        raise UserError(f"{document.where}: this file is one configuration: it is one for graphbench train.")
+    root = document.mapping("a sweep file", ("sweep", "groups"), ("sweep", "groups"))
     head = root["sweep"].mapping("sweep", SWEEP_KEYS, ("name", "seeds"))
     seeds = _count(head["seeds"], "seeds")
     entries: list[Entry] = []
@@ -132,7 +136,7 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
         entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
     entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins), overrides)
-    published = head["published"].text("published") if "published" in head else None
+    published = _published(head["published"], path.parent) if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
     pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
     if pruner not in PRUNERS:
@@ -142,6 +146,15 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     if not isinstance(reduced, bool):
         raise UserError(f"{head['reduced'].where}: reduced is true or false, received {reduced!r}.")
     return Sweep(head["name"].text("name"), path, seeds, published, tuple(entries), trials, pruner, slurm, reduced)
+
+
+def _published(name: LocatedValue, folder: Path) -> PublishedTable:
+    """A table of results/published by its name, or a file of the same columns, relative to the sweep's."""
+    text = name.text("published")
+    if not text.endswith(".csv"):
+        return read_published(text, where=name.where)
+    path = folder / text
+    return read_published(path.stem, path.parent, name.where)
 
 
 def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str]) -> Config:

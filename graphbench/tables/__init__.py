@@ -2,7 +2,6 @@
 
 ::
 
-    published.py scales.py           results/published/*.csv, and their metrics and data sets under our names
     sweep_table.py significance.py   the numbers: means, ranks, differences, Welch tests (no text)
     sweep_layout.py sweep_csv.py     the numbers as rows of text with notes, or as one CSV line per cell
     provenance.py                    size, time, commit and hardware of the runs behind a number

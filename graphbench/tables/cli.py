@@ -1,6 +1,6 @@
 """Writes tables from run records, from nothing else.
 
-``graphbench tables RECORDS... [--format md|latex|html] [--out FILE]``
+``graphbench tables RECORDS... [--format md|latex|html|csv] [--out FILE]``
     One row per configuration: test metric at the best validation epoch (mean, sample standard deviation, number of
     runs), what layers reported (fraction of zero flows), parameters, seconds per epoch, peak memory, date, commit,
     hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
@@ -26,26 +26,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import shipped
-from graphbench.errors import UserError
+from graphbench.errors import UserError, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
 from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
+from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance
-from graphbench.tables.published import read_published
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
-from graphbench.tables.sweep_table import CellSpec, SweepTable, sweep_table
+from graphbench.tables.sweep_table import SweepTable, sweep_table
 from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 if TYPE_CHECKING:
     from graphbench.sweeps import Sweep
 
 FORMATS = {"md": markdown, "latex": latex, "html": html}
-SUFFIXES = {".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
+SUFFIXES = {"": "md", ".md": "md", ".txt": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
 
 
 def configuration_table(folders: Sequence[Path]) -> TextTable:
@@ -162,19 +162,17 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
+    if options.sweep is None:
+        return sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep))
-    published = read_published(sweep.published, where=str(options.sweep)) if sweep.published else None
     specs = cell_specs(sweep, options.records)
-    return sweep_table(sweep.name, specs, published=published, baseline=options.baseline)
+    return sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
 
 
 def _text(options: argparse.Namespace) -> str:
-    if options.models:
-        table = sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
-        return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
-    if options.sweep is None:
+    if options.sweep is None and not options.models and options.format != "csv":
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
     stale = [cell for cell in table.cells.values() if cell.stale]
@@ -206,12 +204,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if (options.sweep is None) == (not options.folders):
         parser.error("either folders (RECORDS...) or --sweep FILE")
     if options.format is None:
-        options.format = SUFFIXES.get(options.out.suffix.lower(), "md") if options.out else "md"
+        ending = options.out.suffix.lower() if options.out else ""
+        if ending not in SUFFIXES:
+            raise unknown("ending of --out (or give --format)", ending, filter(None, SUFFIXES))
+        options.format = SUFFIXES[ending]
     if options.models and options.sweep:
         parser.error("--models takes folders (RECORDS...), not --sweep FILE")
     compared = options.baseline or options.details
-    if options.sweep is None and (options.records or options.format == "csv" or (compared and not options.models)):
-        parser.error("--records and --format csv need --sweep FILE, --baseline and --details that or --models")
+    if options.sweep is None and (options.records or (compared and not options.models)):
+        parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")
     return options
 
 

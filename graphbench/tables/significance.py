@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphbench.published.scales import Scale
 from graphbench.runs.aggregate import Mean
-from graphbench.tables.scales import Scale
 
 SIGNIFICANT = 0.05
 

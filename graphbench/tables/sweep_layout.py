@@ -99,8 +99,7 @@ def _measured(column: Column, cell: Cell | None, usual: int) -> TextCell:
     if cell is None:
         return EMPTY
     if cell.measured is None:
-        missing = set(cell.result.left_out.values()) <= {"missing"}
-        return TextCell(cell.status if cell.result.runs or missing else "unfinished")
+        return TextCell(cell.status)
     return TextCell(_format(cell.measured, column.digits), cell.rank, _runs(cell, cell.measured.n, usual))
 
 
@@ -145,7 +144,7 @@ def _legend(table: SweepTable) -> list[str]:
         unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
         otherwise = " (of anything that is no share: 1 % of the published value)" if unbounded else ""
         notes.append(
-            f"published: {table.published.title} (results/published/{table.published.name}.csv), in its digits; "
+            f"published: {table.published.title} ({table.published.file}), in its digits; "
             "difference: measured minus published, also in published standard deviations (sd)."
         )
         notes.append(

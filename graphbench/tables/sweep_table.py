@@ -6,75 +6,20 @@ Pure computation on run records; :mod:`graphbench.tables.sweep_layout` turns it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
+from graphbench.published.scales import Scale
+from graphbench.published.table import PublishedRow, PublishedTable
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
+from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.tables.doubts import approximation_text, doubts
-from graphbench.tables.published import PublishedRow, PublishedTable
-from graphbench.tables.scales import Scale
 from graphbench.tables.significance import Comparison, compare, welch
 
-if TYPE_CHECKING:
-    from graphbench.sweeps import Entry, Sweep
-
 MAX_RANK = 3
-
-
-@dataclass(frozen=True)
-class CellSpec:
-    """What to compute one cell from.
-
-    Attributes:
-        label: row.
-        column: column.
-        dataset: name on the card.
-        records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
-        run_ids: of the runs that are expected.
-        config_hash: of the configuration as it is today; empty: unknown.
-        settings: of the same, to say what differs.
-        selector: which published value it is compared with, see :meth:`PublishedTable.find`.
-        where: ``file:line`` for messages.
-        reduced: the experiment is smaller than the published one: shown beside it, not judged.
-    """
-
-    label: str
-    column: str
-    dataset: str
-    records: Path
-    run_ids: tuple[str, ...]
-    config_hash: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    selector: str | None = None
-    where: str | None = None
-    reduced: bool = False
-
-    @classmethod
-    def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path, run_ids: Sequence[str]) -> CellSpec:
-        """The cell of a sweep's entry; its column is the data set where the entry has none."""
-        return cls(
-            label=entry.label,
-            column=entry.column or dataset,
-            dataset=dataset,
-            records=records,
-            run_ids=tuple(run_ids),
-            # What a run adopts from a pretrained one is not known before it.
-            config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
-            settings=entry.config.settings,
-            selector=entry.published,
-            where=entry.where,
-            reduced=sweep.reduced,
-        )
-
-    @property
-    def name(self) -> str:
-        """``SGFormer, Cora``."""
-        return f"{self.label}, {self.column}"
 
 
 @dataclass(frozen=True)
@@ -105,13 +50,14 @@ class Cell:
     def status(self) -> str:
         """That of the comparison, or why there is none.
 
-        ``not run``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable`` (the runs lack
-        the metric), ``smaller`` (than the published experiment).
+        ``not run``, ``unfinished``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable``
+        (the runs lack the metric), ``smaller`` (than the published experiment).
         """
         if self.stale:
             return "other configuration"
         if self.measured is None:
-            return "not comparable" if self.result.runs else "not run"
+            begun = set(self.result.left_out.values()) - {"missing"}
+            return "not comparable" if self.result.runs else "unfinished" if begun else "not run"
         if self.comparison and self.spec.reduced:
             return "smaller"
         return self.comparison.status if self.comparison else "not published"
@@ -203,7 +149,7 @@ def sweep_table(
     labels = tuple(dict.fromkeys(spec.label for spec in specs))
     if baseline is not None and baseline not in labels:
         raise unknown(f"label of {name}", baseline, labels, "--baseline")
-    _check(specs)
+    check_cells(specs)
     columns, compared = _compared(specs, published, baseline)
     if not any(cell.result.runs for cell in compared.values()):
         searched = list(dict.fromkeys(str(spec.records) for spec in specs))
@@ -247,25 +193,6 @@ def _runs_of(spec: CellSpec) -> Aggregate:
         if result.runs:
             return result
     return aggregate(spec.records, expected=spec.run_ids)
-
-
-def _check(specs: Sequence[CellSpec]) -> None:
-    of_cell: dict[tuple[str, str], CellSpec] = {}
-    of_column: dict[str, CellSpec] = {}
-    for spec in specs:
-        where = f"{spec.where}: " if spec.where else ""
-        first = of_cell.setdefault((spec.label, spec.column), spec)
-        if first is not spec:
-            raise UserError(
-                f"{where}two entries for the cell '{spec.name}': {first.records.name} and {spec.records.name}. "
-                "Give one of them a column (or label) of its own."
-            )
-        first = of_column.setdefault(spec.column, spec)
-        if first.dataset.casefold() != spec.dataset.casefold():
-            raise UserError(
-                f"{where}the column '{spec.column}' mixes {first.dataset} ('{first.label}') and {spec.dataset} "
-                f"('{spec.label}'). Give one of them a column of its own."
-            )
 
 
 def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:

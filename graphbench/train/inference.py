@@ -95,7 +95,8 @@ class Inference:
         if not observer.modules:
             raise UserError(
                 "train.mode log-attn-weights: no layer of this model gives its attention weights; "
-                "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do."
+                "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one of yours that inherits "
+                "graphbench.contract.HasAttentionWeights."
             )
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
         graphs = self._attention_of(test_pass, observer)

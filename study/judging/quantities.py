@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
+from graphbench.published.table import PublishedRow, PublishedTable, read_published
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.records import PACKED
 from graphbench.runs.summary import format_mean
-from graphbench.tables.published import PublishedRow, PublishedTable, read_published
 from graphbench.tables.significance import welch
 
 SIZES = {"k": 1e3, "M": 1e6}

@@ -98,6 +98,14 @@ def test_a_section_that_is_not_in_use_is_said_to_have_no_effect() -> None:
     assert config.hash == load().hash
 
 
+def test_an_encoding_that_is_switched_on_and_not_named_is_told() -> None:
+    told = "command line: posenc_RWSE.enable has no effect: no encoder (dataset.node_encoder_name) is RWSE."
+    on = ["posenc_RWSE.enable", "True"]
+    assert told in load_config(ROOT / "configs/nodes/gcn-cora.yaml", on).notices
+    assert told in load_config(ROOT / "configs/quickstart.yaml", [*on, "dataset.node_encoder", "False"]).notices
+    assert told not in load_config(ROOT / "configs/quickstart.yaml", on).notices
+
+
 @pytest.mark.parametrize(
     "key", ["gt.SFi.lam", "gt.layers", "optim.base_lr", "dataset.split_mode", "posenc_LapPE.layers"]
 )

@@ -96,6 +96,16 @@ def test_communities_stay_together() -> None:
     assert node_matrix.node_order(10, np.array(edges).T, "natural")[0].tolist() == list(range(10))
 
 
+@pytest.mark.parametrize("nodes", [1, 4, 9])
+def test_numbers_of_nodes_are_whole(nodes: int) -> None:
+    pattern = attention.Pattern("layers.0", {"attention": np.full((1, nodes, nodes), 1 / nodes)})
+    figure = attention.draw([pattern], [0], 0, np.arange(nodes))
+    figure.draw_without_rendering()
+    numbers = [label.get_text() for label in (*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels())]
+    assert any(numbers)
+    assert not [text for text in numbers if "." in text]
+
+
 def test_the_attention_figure_from_the_command_line(
     sfi: Path, gps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +136,9 @@ def test_what_attention_refuses(
         assert "nodes; patterns of up to 20 nodes are drawn" in refused(capsys, "attention", sfi)
     local = train(home, "local", "gt.layer_type", "CustomGatedGCN+None", "optim.max_epoch", "1", repeat="1")
     capsys.readouterr()
-    assert "no layer of this model gives its attention weights" in refused(capsys, "attention", local)
+    said = refused(capsys, "attention", local)
+    assert "no layer of this model gives its attention weights" in said
+    assert "one of yours that inherits graphbench.contract.HasAttentionWeights" in said
     assert not list(tmp_path.iterdir()), "nothing is written for wrong input"
 
 

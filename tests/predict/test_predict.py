@@ -150,6 +150,28 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     assert "has 2 runs; name one of them" in capsys.readouterr().err
 
 
+def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, graphs, _ = trained
+    run, model = tmp_path / "run", tmp_path / "model"
+    shutil.copytree("results/rings/0", run)
+    (run / "own").mkdir()
+    (run / "own/kept.py").write_text("KEPT = True\n")
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("plugins: []", "plugins: [own/kept.py]"))
+    with monkeypatch.context() as asked:
+        asked.delenv("GRAPHBENCH_ALLOW_PLUGINS")
+        with pytest.raises(UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPH"):
+            export(run, model)
+    export(run, str(model))
+    predictions = load_run(model).predict(graphs)
+    assert (model / "own/kept.py").read_text() == "KEPT = True\n"
+    predictions.write(str(tmp_path / "a.csv"))
+    assert (tmp_path / "a.csv").is_file()
+    assert repr(load_run("results/rings")).startswith("TrainedModel(results/rings/0: 2 runs, ")
+
+
 def test_an_export_that_fails_leaves_nothing_in_the_way(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphbench.tables.published import names, read_published
+from graphbench.published.table import names, read_published
 from study import results_page
 from study.coverage import NOT_NAMED, NOT_REPRODUCED, PAGE, RESULTS, Coverage, coverage, page, reasons
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
@@ -56,7 +56,7 @@ def test_a_variant_reproduces_what_the_first_sweep_does_not(cells: list[Coverage
     for cell in found[:2]:
         assert cell.variant != cell.sweep
         assert cell.status in ("below", "above")
-        (alone,) = (other for other in coverage([shipped_sweep(cell.variant)]) if other.row is cell.row)
+        (alone,) = (other for other in coverage([shipped_sweep(cell.variant)]) if other.row == cell.row)
         assert (alone.status, alone.variant) == ("reproduced", "")
 
 

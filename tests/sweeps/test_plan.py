@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -15,6 +16,8 @@ from graphbench.config import load_config
 from graphbench.data.split_protocols import make_splits
 from graphbench.errors import UserError
 from graphbench.preflight import check
+from graphbench.published.table import COLUMNS
+from graphbench.runs.record import RunRecord
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select
@@ -28,10 +31,16 @@ GCN = CONFIGS / "nodes/gcn-cora.yaml"
 CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
 
 
-def read(tmp_path: Path, *groups: str) -> Sweep:
+def written(tmp_path: Path, *groups: str, head: str = "") -> Path:
     path = tmp_path / "mine.yaml"
-    path.write_text("\n".join(["sweep: {name: mine, seeds: 2}", "groups:", *(f"  - {group}" for group in groups)]))
-    return read_sweep(path, ["out_dir", str(tmp_path / "out")])
+    path.write_text(
+        "\n".join([f"sweep: {{name: mine, seeds: 2{head}}}", "groups:", *(f"  - {group}" for group in groups)])
+    )
+    return path
+
+
+def read(tmp_path: Path, *groups: str, head: str = "") -> Sweep:
+    return read_sweep(written(tmp_path, *groups, head=head), ["out_dir", str(tmp_path / "out")])
 
 
 @pytest.mark.parametrize(("file", "run_id", "seed", "split"), [(GCN, 125, 125, 0), (CHAMELEON, 4, 123, 4)])
@@ -50,11 +59,56 @@ def test_one_run_is_part_of_the_whole(file: Path, run_id: int, seed: int, split:
 
 def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, name_tag: b}}]}}")
-    message = r"mine.yaml:3: two entries fill the cell a / Cora: gcn-cora and gcn-cora-b\."
+    message = r"mine.yaml:3: two entries for the cell 'a, Cora': gcn-cora and gcn-cora-b\."
     with pytest.raises(UserError, match=message):
         plan(sweep, sweep.entries)
     sweep = read(tmp_path, f"{{configs: [{GCN}], variants: [{{label: a}}, {{label: a, column: b, name_tag: b}}]}}")
     assert [entry.column for entry in plan(sweep, sweep.entries)] == ["Cora", "b"]
+
+
+@pytest.mark.parametrize(
+    ("published", "group", "message"),
+    [
+        ("sgformer_tabel2", "", "mine.yaml:1: unknown published table 'sgformer_tabel2'. Did you mean 'sgformer_tab"),
+        ("paper.csv", "", "mine.yaml:1: unknown published table 'paper'"),
+        ("sgformer_table2", ', variants: [{published: "spilt=x"}]', "mine.yaml:3: unknown part of the published table"),
+        ("sgformer_table5", "", "mine.yaml:3: 10 values of the published table sgformer_table5 fit 'GCN' on Cora."),
+        ("", ', variants: [{published: "split=x"}]', "mine.yaml:3: published needs a table"),
+        (
+            "",
+            f"}}\n  - {{configs: [{CHAMELEON}], label: b, variants: [{{column: Cora}}]",
+            "mine.yaml:4: the column 'Cora'",
+        ),
+    ],
+)
+def test_what_the_table_would_refuse_is_refused_before_training(
+    tmp_path: Path, published: str, group: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = f", published: {published}" if published else ""
+    file = written(tmp_path, f"{{configs: [{GCN}], label: GCN{group}}}", head=head)
+    assert main([str(file), "--out_dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/{message}")
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_a_published_table_of_ones_own_lies_beside_the_sweep(tmp_path: Path) -> None:
+    line = "Mine,1,GCN,Cora,,accuracy_percent,higher,81.6,0.4,5,,"
+    (tmp_path / "paper.csv").write_text(f"{','.join(COLUMNS)}\n{line}\n")
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: GCN}}", head=", published: paper.csv")
+    assert plan(sweep, sweep.entries)
+    assert sweep.published is not None
+    assert (sweep.published.title, sweep.published.file) == ("Mine, Table 1", f"{tmp_path}/paper.csv")
+
+
+def test_a_dry_run_says_how_far_the_runs_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}", head="").entries[0].config
+    for seed, status in ((123, "failed"), (124, "running")):
+        data = {"name": "Cora", "fingerprint": ""}
+        facts = {"config": sweep.name, "config_hash": sweep.hash, "seed": seed, "run_id": str(seed), "data": data}
+        record = RunRecord.start(**facts, metric="accuracy", maximize=True, params=1)
+        dataclasses.replace(record, status=status).write(tmp_path / "out/gcn-cora" / str(seed) / "record.json")
+    assert main([str(tmp_path / "mine.yaml"), "--dry_run", "--out_dir", str(tmp_path / "out")]) == 0
+    assert " | 2 runs, 0 finished, 1 failed, 1 running | " in capsys.readouterr().out
 
 
 def test_seeds_together_are_one_piece_of_work(tmp_path: Path) -> None:

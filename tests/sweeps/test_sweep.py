@@ -9,6 +9,7 @@ import yaml
 
 from graphbench.config import load_config
 from graphbench.errors import UserError
+from graphbench.published.table import read_published
 from graphbench.sweeps import Sweep, read_sweep
 from tests.paths import ROOT
 
@@ -34,9 +35,10 @@ def test_an_entry_is_what_main_would_load(tmp_path: Path) -> None:
       - {{label: other, column: half, published: "a=b", name_tag: h, dataset.split: [0.5, 0.25, 0.25],
          dataset.split_mode: random, dataset.split_seed: null, gnn.dropout: 0.2}}
 """,
-        head="{name: mine, seeds: 3, published: some_table}",
+        head="{name: mine, seeds: 3, published: sgformer_table2}",
     )
-    assert (sweep.name, sweep.seeds, sweep.published, sweep.path) == ("mine", 3, "some_table", tmp_path / "mine.yaml")
+    assert (sweep.name, sweep.seeds, sweep.path) == ("mine", 3, tmp_path / "mine.yaml")
+    assert sweep.published == read_published("sgformer_table2")
     plain, other = sweep.entries
     assert (plain.label, plain.column, plain.published, plain.file) == ("GCN", None, None, GCN)
     assert (other.label, other.column, other.published, other.cell) == ("other", "half", "a=b", "other, half")
@@ -200,6 +202,15 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing\n")
     with pytest.raises(UserError, match=r"empty.yaml:1: a sweep file is a mapping of keys to values, received None\."):
         read_sweep(tmp_path / "empty.yaml")
+
+
+def test_a_configuration_and_a_sweep_point_to_the_command_of_each(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"gcn-cora.yaml:\d+: .*it is one for graphbench train\.$"):
+        read_sweep(GCN)
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"sweep: {{name: mine, seeds: 1}}\ngroups: [{{configs: [{GCN}], label: a}}]\n")
+    with pytest.raises(UserError, match=r"mine.yaml:1: .*it is one for graphbench sweep\.$"):
+        load_config(file)
 
 
 def test_a_wrong_key_of_the_command_line_is_blamed_on_it(tmp_path: Path) -> None:

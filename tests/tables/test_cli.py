@@ -17,7 +17,6 @@ from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
-from graphbench.tables.published import read_published
 from tests.paths import ROOT
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
@@ -141,7 +140,7 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("head", "variant", "options", "message"),
     [
-        ("published: sgformer_tabel2", "", (), "mini.yaml: unknown published table 'sgformer_tabel2'. Did you mean "),
+        ("published: sgformer_tabel2", "", (), "mini.yaml:1: unknown published table 'sgformer_tabel2'. Did you mean "),
         ("", "", ("--baseline", "GNC"), "--baseline: unknown label of mini 'GNC'. Did you mean 'GCN'?"),
         ("", "", ("--records", "nowhere"), "no finished run of mini: looked in nowhere/sgformer-cora, "),
         ("", "column: Actor", (), "the column 'Actor' mixes Cora ('SGFormer') and Actor ('GCN')"),
@@ -217,12 +216,24 @@ def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytes
     assert len(both) == len(packed) + 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--format", "csv")])
+@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b")])
 def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         tables.main(arguments)
     assert stopped.value.code == 2
     assert "--sweep FILE" in capsys.readouterr().err
+
+
+def test_runs_without_a_sweep_as_csv_and_files_of_unknown_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(tmp_path, "mlp-cora", 0.8)
+    out = tmp_path / "all.csv"
+    assert tables.main([str(tmp_path), "--out", str(out)]) == 0
+    [line] = csv.DictReader(out.read_text().splitlines())
+    assert (line["configuration"], line["dataset"], float(line["mean"]), line["n"]) == ("mlp-cora", "Cora", 0.8, "1")
+    assert tables.main([str(tmp_path), "--out", str(tmp_path / "all.xlsx")]) == 2
+    assert "unknown ending of --out (or give --format) '.xlsx'." in capsys.readouterr().err
 
 
 def _commands() -> dict[str, list[str]]:
@@ -262,7 +273,7 @@ def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> 
     sweep = shipped_sweep(path.stem)
     if sweep.published is None:
         pytest.skip("names no published table")
-    published = read_published(sweep.published)
+    published = sweep.published
     cells = tables.cell_specs(sweep)
     found = {(cell.label, cell.column): published.find(cell.label, cell.dataset, cell.selector) for cell in cells}
     assert len(found) == len(cells), "two entries for a cell"

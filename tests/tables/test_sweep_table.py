@@ -13,14 +13,15 @@ import pytest
 from scipy.stats import ttest_ind
 
 from graphbench.errors import UserError
+from graphbench.published.scales import METRICS
+from graphbench.published.table import PublishedRow, PublishedTable
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord, Score
-from graphbench.tables.published import PublishedRow, PublishedTable
-from graphbench.tables.scales import METRICS
+from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.significance import compare, welch
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
-from graphbench.tables.sweep_table import Cell, CellSpec, SweepTable, sweep_table
+from graphbench.tables.sweep_table import Cell, SweepTable, sweep_table
 from graphbench.tables.text_table import markdown
 
 EMPTY_NOTE = "OOM (out of memory)"
@@ -73,7 +74,7 @@ class Sweep:
         self.rows.append(PublishedRow("Paper", "7", model, dataset, "", metric, mean, std, 5, "", note))
 
     def table(self, baseline: str | None = None) -> SweepTable:
-        published = PublishedTable("paper_table7", tuple(self.rows)) if self.rows else None
+        published = PublishedTable("paper_table7", tuple(self.rows), "paper_table7.csv") if self.rows else None
         return sweep_table("mini", self.specs, published=published, baseline=baseline)
 
     def text(self, baseline: str | None = None) -> str:
@@ -109,7 +110,7 @@ def test_measured_stands_above_published_in_its_scale_and_digits(sweep: Sweep) -
     assert text.startswith(
         "mini: test accuracy (%) at the best validation epoch, mean ± sample standard deviation of 5 r"
     )
-    assert "Paper, Table 7 (results/published/paper_table7.csv)" in text
+    assert "Paper, Table 7 (paper_table7.csv)" in text
 
 
 @pytest.mark.parametrize(
@@ -213,6 +214,8 @@ def test_what_is_missing_is_named(sweep: Sweep) -> None:
         "crashed": ["unfinished", ""],
         "more": ["0.5000 ± 0.0000 (7 runs)", ""],
     }
+    states = {cell.spec.label: cell.status for cell in sweep.table().cells.values()}
+    assert (states["absent"], states["crashed"]) == ("not run", "unfinished"), "in CSV files, too"
     text = sweep.text()
     assert "- not run: absent (Cora, CiteSeer).\n" in text
     assert "- not included, half, Cora: run 3 failed: loss is nan; run 7 other configuration; run 4 missing.\n" in text

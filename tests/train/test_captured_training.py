@@ -146,6 +146,18 @@ def test_captured_and_not_learn_the_same(accumulation: str, tmp_path: Path) -> N
         torch.testing.assert_close(weights(captured)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize("capture", ["auto", "always"])
+def test_a_loss_that_hides_its_missing_gradient_is_refused_before_anything_is_recorded(
+    capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with second_device():
+        run = trainer(tmp_path, "train.capture", capture, graphs=step_graphs())
+        loss = run.task.loss
+        monkeypatch.setattr(run.task, "loss", lambda *given: loss(*given).detach().requires_grad_() * 1)
+        with pytest.raises((RuntimeError, UserError), match="the loss is not computed from parameters"):
+            run.run()
+
+
 @pytest.mark.parametrize("accumulation", ["1", "2"])
 def test_everything_is_recorded_before_the_first_epoch(
     accumulation: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from graphbench import shipped
 from graphbench.errors import UserError, unknown
-from graphbench.tables.scales import METRICS, OUR_DATASETS, Scale
+from graphbench.published.scales import METRICS, OUR_DATASETS, Scale
 
 FOLDER = shipped.root() / "results" / "published"
 COLUMNS = (
@@ -100,10 +100,12 @@ class PublishedTable:
     Attributes:
         name: of the file, without ending.
         rows: in its order.
+        file: where it is, for readers.
     """
 
     name: str
     rows: tuple[PublishedRow, ...]
+    file: str
 
     @property
     def title(self) -> str:
@@ -164,7 +166,9 @@ class PublishedTable:
         for part in filter(None, (part.strip() for part in selector.split(";"))):
             key, _, value = (word.strip() for word in part.partition("="))
             if (key, value) not in known:
-                raise unknown(f"part of the published table {self.name}", part, map("=".join, known), where)
+                raise unknown(
+                    f"part of the published table {self.name}", part, map("=".join, known), where, listed=self.file
+                )
             asked[key] = value
         return asked
 
@@ -191,7 +195,7 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
     """
     path = folder / f"{name}.csv"
     if name not in names(folder):
-        raise unknown("published table", name, names(folder), where)
+        raise unknown("published table", name, names(folder), where, listed="graphbench list sweeps")
     rows: dict[tuple[str, ...], PublishedRow] = {}
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
@@ -206,7 +210,8 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
             rows[key] = row
     if not rows or len({(row.paper, row.table) for row in rows.values()}) > 1:
         raise UserError(f"{path}: holds exactly one table of one paper.")
-    return PublishedTable(name, tuple(rows.values()))
+    shown = f"results/published/{path.name}" if folder == FOLDER else str(path)
+    return PublishedTable(name, tuple(rows.values()), shown)
 
 
 def _row(cells: Sequence[str], where: str) -> PublishedRow:

@@ -11,8 +11,8 @@ from graphbench import registry
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.factory.data import dataset_builder
-from graphbench.tables.published import COLUMNS, FOLDER, PublishedRow, names, read_published
-from graphbench.tables.scales import METRICS, OUR_DATASETS
+from graphbench.published.scales import METRICS, OUR_DATASETS
+from graphbench.published.table import COLUMNS, FOLDER, PublishedRow, names, read_published
 from tests.paths import ROOT
 
 TABLES = {name: read_published(name) for name in names()}

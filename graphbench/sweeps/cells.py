@@ -1,0 +1,86 @@
+"""The cells of a sweep's table: which runs belong into which, and with what they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphbench.errors import UserError
+from graphbench.sweeps.sweep import Entry, Sweep
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """What to compute one cell from.
+
+    Attributes:
+        label: row.
+        column: column.
+        dataset: name on the card.
+        records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
+        run_ids: of the runs that are expected.
+        config_hash: of the configuration as it is today; empty: unknown.
+        settings: of the same, to say what differs.
+        selector: which published value it is compared with, see :meth:`PublishedTable.find`.
+        where: ``file:line`` for messages.
+        reduced: the experiment is smaller than the published one: shown beside it, not judged.
+    """
+
+    label: str
+    column: str
+    dataset: str
+    records: Path
+    run_ids: tuple[str, ...]
+    config_hash: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    selector: str | None = None
+    where: str | None = None
+    reduced: bool = False
+
+    @classmethod
+    def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path, run_ids: Sequence[str]) -> CellSpec:
+        """The cell of a sweep's entry; its column is the data set where the entry has none."""
+        return cls(
+            label=entry.label,
+            column=entry.column or dataset,
+            dataset=dataset,
+            records=records,
+            run_ids=tuple(run_ids),
+            # What a run adopts from a pretrained one is not known before it.
+            config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+            settings=entry.config.settings,
+            selector=entry.published,
+            where=entry.where,
+            reduced=sweep.reduced,
+        )
+
+    @property
+    def name(self) -> str:
+        """``SGFormer, Cora``."""
+        return f"{self.label}, {self.column}"
+
+
+def check_cells(specs: Sequence[CellSpec]) -> None:
+    """Refuses two entries in one cell of a table, and a column of several data sets.
+
+    Raises:
+        UserError: naming both entries.
+    """
+    of_cell: dict[tuple[str, str], CellSpec] = {}
+    of_column: dict[str, CellSpec] = {}
+    for spec in specs:
+        where = f"{spec.where}: " if spec.where else ""
+        first = of_cell.setdefault((spec.label, spec.column), spec)
+        if first is not spec:
+            raise UserError(
+                f"{where}two entries for the cell '{spec.name}': {first.records.name} and {spec.records.name}. "
+                "Give one of them a column (or label) of its own."
+            )
+        first = of_column.setdefault(spec.column, spec)
+        if first.dataset.casefold() != spec.dataset.casefold():
+            raise UserError(
+                f"{where}the column '{spec.column}' mixes {first.dataset} ('{first.label}') and {spec.dataset} "
+                f"('{spec.label}'). Give one of them a column of its own."
+            )
