@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from graphbench.contract import HasAttentionWeights
 from graphbench.errors import UserError
@@ -97,7 +97,9 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
             dense = copy.copy(layer)  # shares parameters
             dense.solver = {**layer.solver, "mode": "dense"}
             views = {"before: softmax(s)": dense, "after: sparse flow": layer}
-        weights = {view: _array(viewed.attention_weights(*args, **kwargs)[graph]) for view, viewed in views.items()}
+        weights = {
+            view: viewed.attention_weights(*args, **kwargs)[graph].float().numpy() for view, viewed in views.items()
+        }
         if all(map(len, weights.values())):
             patterns.append(Pattern(name, weights))
 
@@ -150,15 +152,8 @@ def draw(
 def table(patterns: Sequence[Pattern]) -> str:
     """Fractions of exact zeros over all heads, as Markdown."""
     views = list(dict.fromkeys(view for pattern in patterns for view in pattern.weights))
-    lines = [
-        "| layer | module | " + " | ".join(f"zeros, {view}" for view in views) + " |",
-        "|---" * (2 + len(views)) + "|",
-    ]
+    rows = []
     for number, pattern in enumerate(patterns):
-        cells = [f"{pattern.zero_fraction(view):.4f}" if view in pattern.weights else "-" for view in views]
-        lines.append(f"| {number} | {pattern.layer} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _array(weights: Tensor) -> np.ndarray:
-    return weights.float().numpy()
+        zeros = [f"{pattern.zero_fraction(view):.4f}" if view in pattern.weights else "-" for view in views]
+        rows.append([number, pattern.layer, *zeros])
+    return canvas.markdown(["layer", "module", *(f"zeros, {view}" for view in views)], rows)

@@ -115,10 +115,12 @@ def draw(starts: Starts, distance: float) -> Figure:
 
 def table(starts: Starts) -> str:
     """Start points of every head, as Markdown."""
-    lines = ["| head | began | after the first epoch | after the last |", "|---|---|---|---|"]
-    for head, values in enumerate(starts.values.T):
-        lines.append(f"| {head} | {starts.args['start']:.4f} | {values[0]:.4f} | {values[-1]:.4f} |")
-    return "\n".join(lines)
+    began = starts.args["start"]
+    rows = [
+        [head, *(f"{value:.4f}" for value in (began, values[0], values[-1]))]
+        for head, values in enumerate(starts.values.T)
+    ]
+    return canvas.markdown(["head", "began", "after the first epoch", "after the last"], rows)
 
 
 def _number(name: str) -> int:

@@ -195,7 +195,7 @@ def _arrows(axes: Axes, drawing: Drawing, weights: np.ndarray, count: int) -> No
 
 def table(patterns: Sequence[Pattern], edge_index: np.ndarray) -> str:
     """Shares of the weight by where it goes, as Markdown."""
-    lines = ["| layer | view | itself | neighbours | others | exact zeros |", "|---" * 6 + "|"]
+    rows = []
     for number, pattern in enumerate(patterns):
         for view, weights in pattern.weights.items():
             mean = weights.mean(0)
@@ -204,6 +204,6 @@ def table(patterns: Sequence[Pattern], edge_index: np.ndarray) -> str:
             neighbours[edge_index[1], edge_index[0]] = True  # rows read
             masks = (itself, neighbours & ~itself, ~(neighbours | itself))
             total = mean.sum() or 1.0
-            cells = [f"{mean[mask].sum() / total:.3f}" for mask in masks]
-            lines.append(f"| {number} | {view} | {' | '.join(cells)} | {pattern.zero_fraction(view):.3f} |")
-    return "\n".join(lines)
+            shares = [f"{mean[mask].sum() / total:.3f}" for mask in masks]
+            rows.append([number, view, *shares, f"{pattern.zero_fraction(view):.3f}"])
+    return canvas.markdown(["layer", "view", "itself", "neighbours", "others", "exact zeros"], rows)

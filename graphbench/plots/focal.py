@@ -136,7 +136,7 @@ def table(found: Iterable[Point]) -> str:
         ]
         for point in found
     ]
-    return points.markdown(names, rows)
+    return canvas.markdown(names, rows)
 
 
 def _draw_panel(axes: Axes, found: Sequence[Point], lines: Sequence[str]) -> None:

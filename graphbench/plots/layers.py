@@ -149,7 +149,7 @@ def table(depths: Iterable[Depth]) -> str:
         seconds = f"{points.mean_and_spread(depth.seconds)[0]:.3g}"
         score, runs = points.mean_text(depth.scores), len(depth.scores)
         rows.append([depth.dataset, depth.line, depth.layers, depth.metric, score, seconds, runs, depth.config])
-    return points.markdown(names, rows)
+    return canvas.markdown(names, rows)
 
 
 def _draw_panel(axes: Axes, depths: Sequence[Depth], lines: Sequence[str], quantity: str) -> None:

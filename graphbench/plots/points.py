@@ -115,12 +115,6 @@ def mean_text(values: Sequence[float]) -> str:
     return f"{mean:.4f}" + (f" ± {spread:.4f}" if len(values) > 1 else "")
 
 
-def markdown(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of points."""
-    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, cells)) + " |" for cells in rows)])
-
-
 def marked_line(number: int) -> dict[str, Any]:
     """Style of the line with this number, with a dot per point."""
     return {**canvas.line_style(number), "marker": "o", "markersize": 2.5}

@@ -152,8 +152,8 @@ def draw(
 
 def table(surrogates: Sequence[Surrogate], edge_index: np.ndarray) -> str:
     """Sizes of the entries of all layers, as Markdown."""
-    lines = ["| layer | module | channels | diagonal | neighbours | others |", "|---" * 6 + "|"]
+    rows = []
     for number, surrogate in enumerate(surrogates):
-        sizes = " | ".join(f"{value:.3f}" for value in surrogate.sizes(edge_index).values())
-        lines.append(f"| {number} | {surrogate.layer} | {surrogate.channels} | {sizes} |")
-    return "\n".join(lines)
+        sizes = [f"{value:.3f}" for value in surrogate.sizes(edge_index).values()]
+        rows.append([number, surrogate.layer, surrogate.channels, *sizes])
+    return canvas.markdown(["layer", "module", "channels", "diagonal", "neighbours", "others"], rows)

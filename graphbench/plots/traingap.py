@@ -140,15 +140,11 @@ def draw(gaps: Sequence[Gap]) -> Figure:
 
 def table(gaps: Sequence[Gap]) -> str:
     """Gaps after the last common epoch, as Markdown."""
-    lines = [
-        "| configuration | data set | metric | epoch | train | test | gap | runs |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for gap in gaps:
-        cells = [gap.label, gap.dataset, gap.metric, str(gap.epochs[-1])]
-        cells += [_mean(values[:, -1]) for values in (gap.train, gap.test, gap.values)]
-        lines.append("| " + " | ".join([*cells, str(len(gap.values))]) + " |")
-    return "\n".join(lines)
+        means = [_mean(values[:, -1]) for values in (gap.train, gap.test, gap.values)]
+        rows.append([gap.label, gap.dataset, gap.metric, gap.epochs[-1], *means, len(gap.values)])
+    return canvas.markdown(["configuration", "data set", "metric", "epoch", "train", "test", "gap", "runs"], rows)
 
 
 def _panel(axes: Axes, dataset: str, metric: str, maximize: bool, gaps: Sequence[Gap]) -> None:

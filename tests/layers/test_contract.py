@@ -131,9 +131,15 @@ def test_unknown_activation_is_refused(room: str, name: str) -> None:
 
 
 def _blocks() -> list[Any]:
+    """(local layer, attention, norm of the block); of other norms than BatchNorm, CI takes one pair of layers."""
     beside = [(local, "Transformer") for local in components("layers/local")]
     beside += [("GINE", attention) for attention in components("layers/attention") if attention != "Transformer"]
-    return [pytest.param(local, attention, id=f"{local}+{attention}") for local, attention in beside]
+    first, more = ("GINE", "Transformer"), (pytest.mark.slow, pytest.mark.exhaustive)
+    return [
+        pytest.param(*pair, norm, id=f"{'+'.join(pair)}-{norm}", marks=() if norm == "batch" or pair == first else more)
+        for pair in beside
+        for norm in ("batch", "layer", "graph", "none")
+    ]
 
 
 def _block(local: str | None, attention: str | None, norm: str) -> Subject:
@@ -149,8 +155,7 @@ def _block(local: str | None, attention: str | None, norm: str) -> Subject:
     return Subject(shaken(block.double()), _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer", "graph", "none"])
-@pytest.mark.parametrize(("local", "attention"), _blocks())
+@pytest.mark.parametrize(("local", "attention", "norm"), _blocks())
 def test_block(local: str, attention: str, norm: str) -> None:
     subject, batch = _block(local, attention, norm), example_batch()
     pair = (registry.lookup("layers/local", local), registry.lookup("layers/attention", attention))
