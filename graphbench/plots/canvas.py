@@ -93,8 +93,10 @@ def line_style(number: int) -> dict[str, Any]:
 
 def whole_numbers(*axes: Axis) -> None:
     """Numbers of nodes and epochs: none between two of them stands at these axes."""
+    from matplotlib.ticker import MaxNLocator
+
     for axis in axes:
-        axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def check_ending(path: Path) -> None:
