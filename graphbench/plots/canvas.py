@@ -6,7 +6,6 @@ display is needed and no state outlives a figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +96,7 @@ def whole_numbers(*axes: Axis) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes:
-        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def check_ending(path: Path) -> None:
@@ -109,12 +108,6 @@ def check_ending(path: Path) -> None:
     formats = (".pdf", ".png", ".svg")
     if path.suffix.lower() not in formats:
         raise unknown("ending of --out", path.suffix or path.name, formats)
-
-
-def markdown(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The numbers behind a figure as a table in Markdown."""
-    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (names, *rows)]
-    return "\n".join([lines[0], "|---" * len(names) + "|", *lines[1:]])
 
 
 def metric_name(metric: str) -> str:

@@ -12,7 +12,8 @@
         label: SGFormer               # row of the table, for variants that have none of their own
         common: {dataset.split_mode: random}             # keys of every variant; a variant's own win
         variants:                     # default: one variant without keys
-          - {column: "10 %", name_tag: r10, dataset.split: [0.1, 0.25, 0.25], published: "train_ratio=10%"}
+          - {column: "10 %", name_tag: r10, dataset.split: [0.1, 0.25, 0.25],
+             published: "model=SGFormer;train_ratio=10%"}
         grid: {optim.base_lr: [0.01, 0.001]}             # product with every variant; name_tag is made from the values
         search: {gnn.dropout: {low: 0.0, high: 0.5}}     # with trials: every entry becomes a search (search.py)
 
