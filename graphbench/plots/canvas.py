@@ -6,6 +6,7 @@ display is needed and no state outlives a figure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,12 @@ def check_ending(path: Path) -> None:
     formats = (".pdf", ".png", ".svg")
     if path.suffix.lower() not in formats:
         raise unknown("ending of --out", path.suffix or path.name, formats)
+
+
+def markdown(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The numbers behind a figure as a table in Markdown."""
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (names, *rows)]
+    return "\n".join([lines[0], "|---" * len(names) + "|", *lines[1:]])
 
 
 def metric_name(metric: str) -> str:
