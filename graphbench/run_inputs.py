@@ -106,7 +106,7 @@ def read_finished(path: Path) -> FinishedRun:
     if record is None:
         raise UserError(f"{path}: record.json is missing or unreadable.")
     config = load_config(path / "config.yaml")
-    check_configuration(path, config.hash, config.code)
+    check_configuration(path, config.settings, config.code)
     raw = read_data(config)
     made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
     different = record.identity.differences(dataclasses.replace(made.identity, config_hash=record.config_hash))

@@ -69,7 +69,7 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
     source = base if run is None else load_config(run / "config.yaml")
     assert source is not None
     if run is not None:
-        check_configuration(run, source.hash, source.code)
+        check_configuration(run, source.settings, source.code)
     stored = _leaves(source.tree)
     merged = tree.clone()
     merged.defrost()

@@ -206,7 +206,7 @@ def record_of(folder: Path) -> RunRecord:
 
 def _config(folder: Path) -> Config:
     config = load_config(folder / "config.yaml")
-    check_configuration(folder, config.hash, config.code)
+    check_configuration(folder, config.settings, config.code)
     return config
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import yaml
 
 from graphbench.config.config import flat
-from graphbench.config.settings import settings_hash, settings_of
+from graphbench.config.settings import describe_differences, settings_hash, settings_of
 from graphbench.runs import atomic, json_text
 from graphbench.runs.environment import changes, environment
 from graphbench.runs.identity import RunIdentity
 
 SCHEMA_VERSION = 2
 """2 since records hold the settings of their configuration."""
+_WHICH_RUNS = ("seed", "run_multiple_splits", "dataset.split_index")
 STATUSES = ("running", "finished", "failed", "interrupted", "pruned")
 
 
@@ -184,6 +185,14 @@ class RunRecord:
     def own_identity(self) -> RunIdentity:
         """What tells it from every other run, those of its configuration as well: its checkpoints carry it."""
         return RunIdentity(self.config_hash, {**self.identity.inputs, "run": self.run_id, "seed": str(self.seed)})
+
+    def other_settings(self, settings: Mapping[str, Any]) -> str:
+        """How the settings of a configuration differ from its own, in words; empty where they do not.
+
+        Which runs a configuration stands for is no difference: the one in the folder of a run stands for that alone.
+        """
+        ours, theirs = ({k: v for k, v in each.items() if k not in _WHICH_RUNS} for each in (settings, self.settings))
+        return describe_differences(ours, theirs) if theirs else ""
 
     @property
     def all_commits(self) -> tuple[str, ...]:

@@ -95,24 +95,27 @@ def _exported(file: Path) -> dict[str, Any]:
     return {"epoch": -1 if record is None else record.best_epoch, "model": content["model"]}
 
 
-def check_configuration(run: Path, config_hash: str, code: Mapping[str, bytes]) -> None:
+def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[str, bytes]) -> None:
     """Refuses a ``config.yaml``, or plug-ins beside it, that are not those of the run's record.
 
     Args:
         run: folder of a run, or one that ``graphbench export`` has written.
-        config_hash: of the configuration in its ``config.yaml``.
+        settings: of the configuration in its ``config.yaml``.
         code: sources of its plug-ins by name.
 
     Raises:
         UserError: saying what differs.
     """
     record = RunRecord.read(run / "record.json")
+    if record is None:
+        return
     plug_ins = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in code.items()}
-    different = {} if record is None else record.identity.differences(RunIdentity(config_hash, plug_ins))
+    others = record.identity.differences(RunIdentity(record.config_hash, plug_ins))
+    different = record.other_settings(settings) or (others and f"another {described(others)}")
     if different:
         raise UserError(
-            f"{run / 'config.yaml'}: not what this run was trained with: another {described(different)}. It was edited "
-            "since, damaged, or belongs to another run; put back the run's own."
+            f"{run / 'config.yaml'}: not what this run was trained with: {different}. It was edited since, damaged, or "
+            "belongs to another run; put back the run's own."
         )
 
 

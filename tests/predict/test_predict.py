@@ -225,10 +225,10 @@ def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained:
     shutil.copytree("results/rings", other)
     text = (other / "1/config.yaml").read_text()
     (other / "1/config.yaml").write_text(text.replace("max_epoch: 2", "max_epoch: 3"))
-    config_hash = load_config(other / "1/config.yaml").hash
+    config = load_config(other / "1/config.yaml")
     record = RunRecord.read(other / "1/record.json")
     assert record is not None
-    dataclasses.replace(record, config_hash=config_hash).write(other / "1/record.json")
+    dataclasses.replace(record, config_hash=config.hash, settings=config.settings).write(other / "1/record.json")
     with pytest.raises(UserError, match="of another configuration"):
         graphbench.load_run(other)
 
@@ -248,7 +248,10 @@ def _flip(file: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda run, _: _edit(run / "config.yaml", "max_epoch: 2", "max_epoch: 3"), "yaml: not what this run was"),
+        (
+            lambda run, _: _edit(run / "config.yaml", "max_epoch: 2", "max_epoch: 3"),
+            "trained with: optim.max_epoch 2 there and 3 here",
+        ),
         (lambda run, _: (run / "record.json").write_text("{"), "record.json is missing or damaged"),
         (lambda run, _: (run / "data_info.json").write_text(""), "data_info.json: damaged, or of another run"),
         (lambda run, _: _edit(run / "data_info.json", '"node_in": 3', '"node_in": 4'), "its checksum is"),
