@@ -76,11 +76,6 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "model.loss_fun", "mse"], "model.loss_fun"),
         (["--cfg", "{quickstart}", "dataset.split_mode", "cv-kfold-ten"], "dataset.split_mode"),
         (["--cfg", "{quickstart}", "dataset.name", "PATERN"], "Did you mean 'PATTERN'"),
-        (
-            ["--cfg", "gnnbench/gps-zinc", "dataset.node_encoder_num_types", "27"],
-            "num_types is 27, but ZINC has 28",
-        ),
-        (["--cfg", "gnnbench/gps-zinc", "dataset.edge_encoder_num_types", "3"], "num_types is 3, but ZINC has 4"),
         (["--cfg", "{quickstart}", "--repeat", "0"], "--repeat must be at least 1"),
         (["--cfg", "{quickstart}", "gnn.act", "rellu"], "did you mean 'relu'?"),
     ],

@@ -181,12 +181,12 @@ def _features(config: Config, info: DataInfo, level: str, key: str, name: str, w
     """A feature encoder of the namespace ``encoders/<level>``."""
     namespace = f"encoders/{level}"
     types_key = f"dataset.{level}_encoder_num_types"
-    stated, vocabulary = config.value(types_key), info.vocabularies.get(level, ())
+    vocabulary = info.vocabularies.get(level, ())
     context = FeatureContext(
         dim=width,
         node_in=info.node_in,
         edge_in=info.edge_in,
-        num_types=stated or (vocabulary[0] if vocabulary else 0),
+        num_types=config.value(types_key) or (vocabulary[0] if vocabulary else 0),
         ogb_atom_vocabulary=config.tree.ogb_atom_vocabulary,
         **variant(config, namespace, name),
     )
@@ -196,11 +196,6 @@ def _features(config: Config, info: DataInfo, level: str, key: str, name: str, w
         raise UserError(
             f"{config.where(key)}: {name} reads {component.columns} columns of {level} features, {info.name} has "
             f"{present}. Linear{level.title()} reads any number."
-        )
-    if "num_types" in registry.parameters(component) and vocabulary and 0 < stated < vocabulary[0]:
-        raise UserError(
-            f"{config.where(types_key)}: {types_key} is {stated}, but {info.name} has {vocabulary[0]} categories. "
-            "Leave it out to take as many as there are."
         )
     with config_errors(config, f"dataset.{name}", types_key, key, filled={"num_types": types_key}):
         encoder: FeatureEncoder = registry.construct(component, config.component_args("dataset", name), context)

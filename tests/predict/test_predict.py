@@ -154,12 +154,11 @@ def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, graphs, _ = trained
-    run, model = tmp_path / "run", tmp_path / "model"
-    shutil.copytree("results/rings/0", run)
-    (run / "own").mkdir()
-    (run / "own/kept.py").write_text("KEPT = True\n")
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("plugins: []", "plugins: [own/kept.py]"))
+    run, model = tmp_path / "rings", tmp_path / "model"
+    Path("own").mkdir(exist_ok=True)
+    Path("own/kept.py").write_text("KEPT = True\n")
+    options = ["print", "file", "num_threads", "1", "out_dir", str(tmp_path), "plugins", "[own/kept.py]"]
+    graphbench.run(graphbench.load_config("rings.yaml", options))
     with monkeypatch.context() as asked:
         asked.delenv("GRAPHBENCH_ALLOW_PLUGINS")
         with pytest.raises(UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPH"):
