@@ -268,8 +268,11 @@ class RunRecord:
 
 
 def commit_text(environment: Mapping[str, Any]) -> str:
-    """A commit, ``unknown`` without one, with a plus where the code had changes."""
-    return (environment.get("git_commit") or "unknown") + ("+" if environment.get("git_dirty") else "")
+    """A commit, with a plus where the code had changes; without one the package's version (``v0.2.0``), or ``unknown``."""
+    commit, version = environment.get("git_commit"), environment.get("packages", {}).get("graphbench-gt")
+    if commit:
+        return f"{commit}+" if environment.get("git_dirty") else str(commit)
+    return f"v{version}" if version else "unknown"
 
 
 def _score(content: Mapping[str, Any]) -> Score:

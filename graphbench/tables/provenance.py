@@ -61,8 +61,11 @@ class Provenance:
 
 
 def commits_of(record: RunRecord) -> tuple[str, ...]:
-    """Eight digits of each that it ran under, with a plus where the working tree had changes."""
-    return tuple(commit.rstrip("+")[:8] + "+" * commit.endswith("+") for commit in record.all_commits)
+    """Eight digits of each that it ran under, with a plus where the working tree had changes; versions whole."""
+    return tuple(
+        commit if commit.startswith("v") else commit.rstrip("+")[:8] + "+" * commit.endswith("+")
+        for commit in record.all_commits
+    )
 
 
 def _hardware(record: RunRecord) -> str:

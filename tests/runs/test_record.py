@@ -139,6 +139,8 @@ def test_a_resumed_run_names_every_commit_it_ran_under() -> None:
     record = at("aa", True, at("bb", False, at("aa", True)))
     assert record.commits == ("aa" * 20 + "+", "bb" * 20)
     assert commits_of(RunRecord.from_json(record.to_json())) == ("a" * 8 + "+", "b" * 8)
+    installed = make(environment={"git_commit": None, "git_dirty": None, "packages": {"graphbench-gt": "0.2.0.dev12"}})
+    assert commits_of(installed) == ("v0.2.0.dev12",)
     older = dataclasses.replace(record, commits=())
     assert commits_of(older) == ("a" * 8 + "+",)
 
