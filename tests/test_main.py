@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.cli import main
 from tests.final_line import parse_final_line
@@ -131,6 +132,20 @@ def test_what_does_not_fit_own_data_is_told_before_training(
     assert main(["--cfg", "rings.yaml", *overrides.split()]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "results").exists(), "wrong input leaves no trace"
+
+
+@pytest.mark.parametrize(("stated", "code"), [("5", 2), ("6", 0)])
+def test_a_table_of_categories_that_the_data_exceeds_is_told_before_training(
+    stated: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    graphs = [each | {"x": torch.arange(len(each["x"]))[:, None]} for each in torch.load("graphs.pt")]
+    torch.save(graphs, "graphs.pt")
+    size = ["dataset.node_encoder_name", "TypeDictNode", "dataset.node_encoder_num_types", stated]
+    assert main(["--cfg", "rings.yaml", *size, "optim.max_epoch", "1"]) == code
+    told = "line: dataset.node_encoder_num_types is 5, but rings has nodes of category 5, counted from 0. Leave it out"
+    assert (told in capsys.readouterr().err) == bool(code)
 
 
 def test_wrong_input_ends_the_program_with_code_2(tmp_path: Path) -> None:
