@@ -268,7 +268,7 @@ class RunRecord:
 
 
 def commit_text(environment: Mapping[str, Any]) -> str:
-    """A commit, with a plus where the code had changes; else the version of the package (``v0.2.0``), or ``unknown``."""
+    """A commit, with a plus where the code had changes; else the version of the package (``v0.2``), or ``unknown``."""
     commit, version = environment.get("git_commit"), environment.get("packages", {}).get("graphbench-gt")
     if commit:
         return f"{commit}+" if environment.get("git_dirty") else str(commit)
