@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,15 @@ def test_an_ended_run_is_not_trained_again(tmp_path: Path) -> None:
 SIGNALS = [(getattr(signal, name), name) for name in ("SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name)]
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """SIGHUP as a terminal's program has it; under ``nohup`` the tests inherit that it is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(("number", "name"), [*SIGNALS, (signal.SIGINT, "Ctrl-C")])
 def test_a_signal_saves_the_state(tmp_path: Path, number: signal.Signals, name: str) -> None:
     before = signal.getsignal(number)
