@@ -21,7 +21,7 @@ from tests.train.step_tape import Tape
 FOLDERS = ("gnnbench", "lrgb", "ogb")
 FAST = ("sfi", "geco", "gradformer", "ffgt", "gps")
 BATCHES = 5
-LISTS = ("spn", "drew", "gred")
+LISTS = ("spn", "drew", "gred", "ginak")
 """Methods whose batches hold lists of neighbours within some hops, which no loader assembles on the device."""
 
 
