@@ -28,6 +28,13 @@ class HasStatistics:
         """
 
 
+NO_ATTENTION_WEIGHTS = (
+    "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one "
+    "of yours that inherits graphbench.contract.HasAttentionWeights."
+)
+"""What a user is told who wants to see weights where no layer is the following."""
+
+
 class HasAttentionWeights:
     """An attention whose weights can be looked at (``train.mode log-attn-weights``, ``plots.py attention``)."""
 

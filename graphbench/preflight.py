@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.identity import RunIdentity
+from graphbench.runs.identity import RunIdentity, plug_in_inputs
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
 from graphbench.train.pretrained import find_run
@@ -159,7 +158,7 @@ def check_together(config: Config) -> None:
 
 def declared_identity(config: Config, run: Run) -> RunIdentity:
     """What a run is made of, as far as it is known without data: a part of its whole identity."""
-    inputs = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in config.code.items()}
+    inputs = plug_in_inputs(config.code)
     if config.tree.run_multiple_splits:
         inputs["seed"] = str(run.seed)
     return RunIdentity(config.hash, inputs)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphbench.config import Config, load_config
+from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, read_data
+from graphbench.factory.pretrained import run_configuration
 from graphbench.preflight import Run, declared_identity
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
-from graphbench.train.pretrained import check_configuration, find_run, read_best
+from graphbench.train.pretrained import find_run, read_best
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def read_finished(path: Path) -> FinishedRun:
     record = RunRecord.read(path / "record.json")
     if record is None:
         raise UserError(f"{path}: record.json is missing or unreadable.")
-    config = load_config(path / "config.yaml")
-    check_configuration(path, config.settings, config.code)
+    config = run_configuration(path)
     raw = read_data(config)
     made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
     different = record.identity.differences(dataclasses.replace(made.identity, config_hash=record.config_hash))

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.config import Config
-from graphbench.config.layer_type import component_names
 from graphbench.data.builder import LoadedDataset
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
@@ -129,7 +128,6 @@ def _is_finished(directory: RunDirectory) -> bool:
 def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunInputs) -> _Parts:
     run, splits = inputs.run, inputs.splits
     info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-    _check_categories(config, loaded)
     seed_everything(run.seed)
     model = build_model(config, info)
     pretrained = load_pretrained(config, model, run.run_id)
@@ -143,24 +141,6 @@ def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunI
     loaders = build_loaders(config, loaded, splits, run.seed, fabric)
     schedule = build_schedule(config, optimizer)
     return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
-
-
-def _check_categories(config: Config, loaded: LoadedDataset) -> None:
-    """Refuses a stated size of a table of categories that the data exceeds; the data set's own may be larger still.
-
-    Raises:
-        UserError: naming the largest category.
-    """
-    for level, features in (("node", loaded.store.x), ("edge", loaded.store.edge_attr)):
-        key, encoder = f"dataset.{level}_encoder_num_types", f"TypeDict{level.title()}"
-        stated = config.value(key) if encoder in component_names(config.value(f"dataset.{level}_encoder_name")) else 0
-        if stated and isinstance(features, Tensor) and features.numel():
-            largest = int(features[:, 0].max())
-            if largest >= stated:
-                raise UserError(
-                    f"{config.where(key)}: {key} is {stated}, but {loaded.card.name} has {level}s of category "
-                    f"{largest}, counted from 0. Leave it out to take as many as the data set has."
-                )
 
 
 def _check_selection(config: Config, loaded: LoadedDataset, val: Tensor, task: Task, info: DataInfo) -> None:
@@ -234,7 +214,9 @@ def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabri
             *(directory.path, name, then, now),
         )
     if fabric.is_global_zero:
-        atomic.write_text(directory.path / INFO_FILE, json_text.sealed({**info.plain(), "data": record.fingerprint}))
+        atomic.write_text(
+            directory.path / INFO_FILE, json_text.dumps_with_checksum({**info.plain(), "data": record.fingerprint})
+        )
     # Training draws the same numbers however many the initialisation took, and every process others (dropout).
     seed_everything(run.seed, fabric.global_rank)
     return record

@@ -14,6 +14,7 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.components import component_keys
+from graphbench.config.layer_type import component_names
 from graphbench.data.builder import DatasetBuilder, LoadedDataset, read
 from graphbench.data.card import DatasetCard
 from graphbench.data.context import DatasetContext
@@ -84,6 +85,7 @@ def read_data(config: Config) -> LoadedDataset:
                 "changed, or come from another source.",
                 config.where("dataset.name"), loaded.card.name, loaded.store.fingerprint[:12], declared[:12],
             )  # fmt: skip
+    _check_categories(config, loaded)
     store = with_sparse_features(loaded.store, config.tree.dataset.sparse_features)
     return dataclasses.replace(loaded, store=store)
 
@@ -115,6 +117,26 @@ def _declared_fingerprints() -> dict[str, str]:
     """Written by ``scripts/fingerprints.py``."""
     text = resources.files("graphbench.data").joinpath("fingerprints.json").read_text(encoding="utf-8")
     return json.loads(text)
+
+
+def _check_categories(config: Config, loaded: LoadedDataset) -> None:
+    """Refuses a stated size of a table of categories that the data exceed; what the card says may be larger still.
+
+    Raises:
+        UserError: naming the largest category.
+    """
+    for level, features in (("node", loaded.store.x), ("edge", loaded.store.edge_attr)):
+        key, namespace = f"dataset.{level}_encoder_num_types", f"encoders/{level}"
+        named = set(component_names(config.value(f"dataset.{level}_encoder_name"))) & set(registry.names(namespace))
+        reads = any("num_types" in registry.parameters(registry.lookup(namespace, name)) for name in named)
+        stated = config.value(key) if reads else 0
+        if stated and isinstance(features, Tensor) and features.numel():
+            largest = int(features[:, 0].max())
+            if largest >= stated:
+                raise UserError(
+                    f"{config.where(key)}: {key} is {stated}, but {loaded.card.name} has {level}s of category "
+                    f"{largest}, counted from 0. Leave it out to take as many as the data set has."
+                )
 
 
 def _check_finite(config: Config, loaded: LoadedDataset) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -36,6 +37,17 @@ _ARCHITECTURE_KEYS = ("model.type", "compat", "ogb_atom_vocabulary")
 _HEAD_KEYS = ("gnn.head", "gnn.layers_post_mp")
 
 
+def run_configuration(run: Path) -> Config:
+    """The configuration in the folder of a run, which is the one that its record was made with.
+
+    Raises:
+        UserError: it was edited, damaged or swapped, or its plug-ins were.
+    """
+    config = load_config(run / "config.yaml")
+    check_configuration(run, config.settings, config.code)
+    return config
+
+
 def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: Config | None = None) -> Config:
     """The configuration with the architecture of the run that ``pretrained.dir`` names.
 
@@ -66,10 +78,8 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
     run = None if base is not None else find_run(tree.pretrained.dir, run_id)
     if not tree.pretrained.adopt_architecture:
         return config
-    source = base if run is None else load_config(run / "config.yaml")
+    source = base if run is None else run_configuration(run)
     assert source is not None
-    if run is not None:
-        check_configuration(run, source.settings, source.code)
     stored = _leaves(source.tree)
     merged = tree.clone()
     merged.defrost()

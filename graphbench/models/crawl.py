@@ -188,5 +188,4 @@ class CRaWl(EncodedModel):
                 heard = segment_sum(h, batch.ragged)
                 v = self.updates[number](heard if v is None else heard + v, batch, "graph")
                 h = h + v.index_select(0, batch.ragged.graph_id)
-        prediction: Tensor = self.head(self.norm(h, batch).relu(), batch)
-        return prediction
+        return self.head(self.norm(h, batch).relu(), batch)

@@ -128,8 +128,7 @@ class EgoNetConvolution(nn.Module):
             found.append((nets.over_nets if name == "subgraph" else nets.over_copies)(gated, self.pool))
         if self.join is None:
             return torch.stack(found).sum(0)
-        joined: Tensor = self.join(self.dropout(torch.cat(found, dim=1)))
-        return joined
+        return self.join(self.dropout(torch.cat(found, dim=1)))
 
 
 @register("GNNAK")
@@ -201,5 +200,4 @@ class GNNAK(EncodedModel):
             new = layer(x, self.tables.of(e, number), nets)
             x = x + self.dropout(norm(new, batch).relu())
         rows = self.dropout(self.pool(x, batch.ragged))
-        prediction: Tensor = self.head(rows, batch.derived(graphs_as_nodes))
-        return prediction
+        return self.head(rows, batch.derived(graphs_as_nodes))

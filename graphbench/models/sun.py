@@ -43,7 +43,7 @@ class BagSettings:
     marked: bool = True
 
 
-class GINOfWidths(nn.Module):
+class GINEConv(nn.Module):
     """``W_2 relu(BN(W_1 ((1 + eps) x_t + sum over edges s -> t of relu(x_s + e_st))))``, ``e`` as wide as ``x``.
 
     Args:
@@ -62,15 +62,14 @@ class GINOfWidths(nn.Module):
             heard = torch.addcmul(sum_at_target(adj, gather(adj, x, "source").relu()), x, 1 + self.eps)
         else:
             heard, _ = relu_sum(adj, x, e, eps=self.eps)
-        new: Tensor = self.mlp(heard)
-        return new
+        return self.mlp(heard)
 
 
 class SUNLayer(nn.Module):
     r"""New states of all copies from those of their net, their root, and the other copies of their node.
 
     Equations, x^k_v the state of node v in the net of k, r_k = x^k_k, s_k = sum_v x^k_v, m_v = mean_k x^k_v, G a
-    :class:`GINOfWidths` along the edges of the net of k (of m: those of the graph), U = W_2 relu(BN(W_1 .))::
+    :class:`GINEConv` along the edges of the net of k (of m: those of the graph), U = W_2 relu(BN(W_1 .))::
 
         v /= k:  x^k_v <- U_1 r_v + U_2 r_k + U_3 x^k_v + U_4 s_k + BN(G_1 x^k)_v + BN(G_2 m)_v
         v  = k:  x^k_k <- U_5 r_k + U_6 s_k + BN(G_3 x^k)_k + BN(G_4 m)_k
@@ -86,7 +85,7 @@ class SUNLayer(nn.Module):
     def __init__(self, dim_in: int, dim: int) -> None:
         super().__init__()
         self.of_copies, self.of_nodes, self.of_roots, self.of_root_nodes = (
-            GINOfWidths(dim_in, dim) for _ in range(CONVOLUTIONS)
+            GINEConv(dim_in, dim) for _ in range(CONVOLUTIONS)
         )
         self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(CONVOLUTIONS))
         self.node, self.root, self.copy, self.net = (_mlp(dim_in, dim) for _ in range(4))
@@ -109,8 +108,7 @@ class SUNLayer(nn.Module):
         seen = self.of_roots(x, e_roots, inside).index_select(0, nets.centre)
         own = self.own_root(roots) + self.own_net(sums) + self.norms[2](seen, batch)
         own = own + self.norms[3](self.of_root_nodes(means, columns[3], whole), batch)
-        states: Tensor = new.index_copy(0, nets.centre, own)
-        return states
+        return new.index_copy(0, nets.centre, own)
 
 
 @register("SUN")
@@ -190,8 +188,7 @@ class SUN(EncodedModel):
         for layer, own in zip(self.layers, self._columns(e), strict=True):
             x = self.dropout(layer(x, own, nets, batch).relu())
         rows = segment_mean(nets.over_nets(x, "mean"), batch.ragged)
-        prediction: Tensor = self.head(self.dropout(self.lin_out(rows).relu()), batch.derived(graphs_as_nodes))
-        return prediction
+        return self.head(self.dropout(self.lin_out(rows).relu()), batch.derived(graphs_as_nodes))
 
     def _columns(self, e: Tensor | None) -> list[Tensor | None]:
         """What every layer reads of the edge states."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from graphbench.contract import HasAttentionWeights
+from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.layers.attention.sfi import SFi
 from graphbench.plots import canvas, node_matrix
@@ -105,10 +105,7 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
 
     node_matrix.visit_layers(model, batch, HasAttentionWeights, visit)
     if not patterns:
-        raise UserError(
-            "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, "
-            "and one of yours that inherits graphbench.contract.HasAttentionWeights."
-        )
+        raise UserError(NO_ATTENTION_WEIGHTS)
     return patterns
 
 

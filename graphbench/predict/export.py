@@ -82,7 +82,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
             if (folder / name).is_file() and (made / name).resolve().is_relative_to(made.resolve()):
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_bytes(source)
-        info = json_text.sealed({**trained.info.plain(), "data": record.fingerprint})
+        info = json_text.dumps_with_checksum({**trained.info.plain(), "data": record.fingerprint})
         (made / INFO_FILE).write_text(info, encoding="utf-8")
         (made / "README.md").write_text(_card(record, trained.info.name), encoding="utf-8")
     for name, difference in differences.items():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphbench.config import Config, load_config
+from graphbench.config import Config
 from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, GraphRecord
 from graphbench.data.sparse_features import with_sparse_features
@@ -19,6 +19,7 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, neighbour
 from graphbench.factory.data import read_data
 from graphbench.factory.model import build_model
+from graphbench.factory.pretrained import run_configuration
 from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.predict.calibration import Calibration
 from graphbench.predict.predictions import Predictions
@@ -27,7 +28,7 @@ from graphbench.runs.record import RunRecord
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.train.hub import PARAMETERS, local_folder
-from graphbench.train.pretrained import check_configuration, find_run, read_best
+from graphbench.train.pretrained import find_run, read_best
 from graphbench.transforms.algorithms.cache import apply
 
 
@@ -181,7 +182,7 @@ def load_run(folder: str | Path) -> TrainedModel:
     names = [record_of(path).run_id for path in folders]
     if len(set(names)) < len(names):
         raise UserError(f"{folder}: one run is there twice, as a copied folder; records of its runs: {names}.")
-    configs = [_config(path) for path in folders]
+    configs = [run_configuration(path) for path in folders]
     other = next((path for path, config in zip(folders, configs, strict=True) if config.hash != configs[0].hash), None)
     if other is not None:
         raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")
@@ -204,18 +205,12 @@ def record_of(folder: Path) -> RunRecord:
     return record
 
 
-def _config(folder: Path) -> Config:
-    config = load_config(folder / "config.yaml")
-    check_configuration(folder, config.settings, config.code)
-    return config
-
-
 def _info(folder: Path, config: Config) -> DataInfo:
     """What the run noted about its data; of runs from before that, what their data says."""
     file = folder / INFO_FILE
     if file.is_file():
         try:
-            noted = json_text.unsealed(file.read_text(encoding="utf-8"))
+            noted = json_text.loads_with_checksum(file.read_text(encoding="utf-8"))
             if noted.pop("data", None) not in (None, record_of(folder).fingerprint):
                 raise ValueError("it is of other data than the run")
             return DataInfo.from_plain(noted)

@@ -6,6 +6,7 @@ one side knows (records from before this was stored, data that is not read yet) 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -35,6 +36,11 @@ class RunIdentity:
     def joined(self, other: RunIdentity) -> RunIdentity:
         """What is known of either."""
         return RunIdentity(self.config_hash, {**other.inputs, **self.inputs})
+
+
+def plug_in_inputs(code: Mapping[str, bytes]) -> dict[str, str]:
+    """The plug-ins among the inputs of a run, from their sources by file."""
+    return {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in code.items()}
 
 
 def described(differences: Mapping[str, tuple[str, str]]) -> str:

@@ -42,14 +42,14 @@ def parse_object(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     return content, {key: _CANONICAL.encode({key: value})[1:-1] for key, value in content.items()}
 
 
-def sealed(value: Any) -> str:
+def dumps_with_checksum(value: Any) -> str:
     """An object as JSON text with a checksum among its members: against bits that change on a disk."""
     content, members = parse_object(dumps(value, indent=1) + "\n")
     return dumps({**content, "checksum": _checksum(members)}, indent=1) + "\n"
 
 
-def unsealed(text: str) -> dict[str, Any]:
-    """Inverse of :func:`sealed`; text without a checksum is read as it is.
+def loads_with_checksum(text: str) -> dict[str, Any]:
+    """Inverse of :func:`dumps_with_checksum`; text without a checksum is read as it is.
 
     Raises:
         ValueError: no JSON, or not what was written: its checksum is another one.

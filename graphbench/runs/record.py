@@ -221,7 +221,7 @@ class RunRecord:
             ValueError: the text is not a record, or not the one that was written: its checksum is another one.
         """
         try:
-            content = json_text.unsealed(text)
+            content = json_text.loads_with_checksum(text)
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
             facts["commits"] = tuple(facts.get("commits", ()))
@@ -232,7 +232,7 @@ class RunRecord:
 
     def file_text(self) -> str:
         """The content of ``record.json``: the record with its checksum."""
-        return json_text.sealed(dataclasses.asdict(self))
+        return json_text.dumps_with_checksum(dataclasses.asdict(self))
 
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""

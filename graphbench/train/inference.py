@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import HasAttentionWeights
+from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
@@ -93,11 +93,7 @@ class Inference:
         start = time.perf_counter()
         observer = ForwardObserver(self.model, HasAttentionWeights, ask_attention_weights)
         if not observer.modules:
-            raise UserError(
-                "train.mode log-attn-weights: no layer of this model gives its attention weights; "
-                "Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one of yours that inherits "
-                "graphbench.contract.HasAttentionWeights."
-            )
+            raise UserError(f"train.mode log-attn-weights: {NO_ATTENTION_WEIGHTS}")
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
         graphs = self._attention_of(test_pass, observer)
         if test_pass.rows["test"] is None:  # else every process has seen the same graphs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +11,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from graphbench.errors import UserError
-from graphbench.runs.identity import RunIdentity, described
+from graphbench.runs.identity import RunIdentity, described, plug_in_inputs
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_checkpoint
 from graphbench.train.exported import read_exported
@@ -109,8 +108,7 @@ def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[st
     record = RunRecord.read(run / "record.json")
     if record is None:
         return
-    plug_ins = {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in code.items()}
-    others = record.identity.differences(RunIdentity(record.config_hash, plug_ins))
+    others = record.identity.differences(RunIdentity(record.config_hash, plug_in_inputs(code)))
     different = record.other_settings(settings) or (others and f"another {described(others)}")
     if different:
         raise UserError(

@@ -14,7 +14,7 @@ from graphbench.factory.model import build_model
 from graphbench.models.random_walks import fixed_walks
 from graphbench.structures import DataInfo, GraphBatch
 from tests.contract import example_batch, shaken
-from tests.models.netted import ATOMS, BONDS, normed
+from tests.models.ego_net_graphs import ATOMS, BONDS, normed
 from tests.paths import ROOT
 
 DIM, WIDTH, DIM_EDGE, WINDOW, KERNEL, STEPS = 5, 6, 2, 3, 4, 9
@@ -76,8 +76,7 @@ def plain(model: Any, batch: GraphBatch) -> Tensor:
                 h = torch.where(own[:, None], h + virtual[graph], h)
     rows = normed(model.norm, h).relu()
     means = torch.stack([rows[batch.ragged.graph_id == graph].mean(0) for graph in range(batch.num_graphs)])
-    prediction: Tensor = model.head.lin[0](means)
-    return prediction
+    return model.head.lin[0](means)
 
 
 @pytest.mark.parametrize("own", [{}, {"gt.CRaWl.virtual_node": False}, {"gt.CRaWl.kernel": 5}], ids=str)

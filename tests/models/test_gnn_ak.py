@@ -14,7 +14,7 @@ from graphbench.factory.model import build_model
 from graphbench.models.gnn_ak import GNNAK, KernelSettings
 from graphbench.structures import DataInfo, GraphBatch
 from tests.contract import shaken
-from tests.models.netted import SIZES, distances, netted, normed
+from tests.models.ego_net_graphs import SIZES, distances, graphs_with_nets, normed
 from tests.paths import ROOT
 
 DIM, HOP_DIM, HOPS = 6, 2, 2
@@ -86,8 +86,7 @@ def plain(model: Any, graph: GraphBatch) -> Tensor:
         x = x + normed(outer, torch.stack(rows)).relu()
     pooled = x.mean(0) if model.layers[0].pool == "mean" else x.sum(0)
     first, last = model.head.lin
-    prediction: Tensor = last(normed(model.head.norm[0], first(pooled)).relu())
-    return prediction
+    return last(normed(model.head.norm[0], first(pooled)).relu())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def plain(model: Any, graph: GraphBatch) -> Tensor:
     ],
 )
 def test_the_model_is_its_equations(name: str, own: dict[str, Any]) -> None:
-    model, store = build(name, **own), netted(HOPS)
+    model, store = build(name, **own), graphs_with_nets(HOPS)
     with torch.no_grad():
         expected = torch.stack([plain(model, store.gather([graph])) for graph in range(len(SIZES))])
         torch.testing.assert_close(model(store.gather(range(len(SIZES)))), expected, rtol=1e-10, atol=1e-10)
@@ -115,7 +114,7 @@ def test_shipped_files_read_what_the_release_reads() -> None:
 def test_nets_are_asked_for_and_needed() -> None:
     asked = {"HopNeighbors": {"cutoff": 3}, "EgoNetEdges": {"hops": 3}}
     assert GNNAK.required_transforms({"hops": 3}) == asked
-    batch = netted(HOPS).gather([0, 1])
+    batch = graphs_with_nets(HOPS).gather([0, 1])
     with pytest.raises(ValueError, match="which the transform HopNeighbors computes"):
         build()(batch.replace(hops=None))
     with pytest.raises(ValueError, match="read the edge set EgoNetEdges"):

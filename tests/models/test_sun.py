@@ -15,7 +15,7 @@ from graphbench.models.ego_nets import EgoNets
 from graphbench.models.sun import SUN
 from graphbench.structures import DataInfo, GraphBatch
 from tests.contract import shaken
-from tests.models.netted import SIZES, distances, netted, normed
+from tests.models.ego_net_graphs import SIZES, distances, graphs_with_nets, normed
 from tests.paths import ROOT
 
 DIM, HOPS, COLUMNS = 5, 2, 4 * (7 + 5)
@@ -29,13 +29,12 @@ def build(**own: Any) -> Any:
 
 
 def molecules() -> Any:
-    return netted(HOPS, (21,), (4,))
+    return graphs_with_nets(HOPS, (21,), (4,))
 
 
 def mlp(module: Any, x: Tensor) -> Tensor:
     first, norm, _, second = module
-    out: Tensor = second(normed(norm, first(x)).relu())
-    return out
+    return second(normed(norm, first(x)).relu())
 
 
 def gin(conv: Any, x: Tensor, e: Tensor, edges: list[tuple[int, int, int]]) -> Tensor:
@@ -72,8 +71,7 @@ def plain(model: Any, graph: GraphBatch) -> Tensor:
             own = mlp(layer.own_root, roots[k]) + mlp(layer.own_net, total) + seen + of_root_nodes[k]
             new.append(torch.cat([states[:k], own[None], states[k + 1 :]]).relu())
         x = new
-    prediction: Tensor = model.head.mlp(model.lin_out(torch.stack(x).mean((0, 1))).relu()[None])
-    return prediction
+    return model.head.mlp(model.lin_out(torch.stack(x).mean((0, 1))).relu()[None])
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -271,8 +271,8 @@ def test_files_of_an_exported_run_that_are_damaged_or_of_another_run_are_refused
 
 
 def _of_other_data(source: Path, target: Path) -> None:
-    noted = json_text.unsealed((source / "data_info.json").read_text())
-    (target / "data_info.json").write_text(json_text.sealed({**noted, "data": "of others"}))
+    noted = json_text.loads_with_checksum((source / "data_info.json").read_text())
+    (target / "data_info.json").write_text(json_text.dumps_with_checksum({**noted, "data": "of others"}))
 
 
 def test_the_model_of_another_run_and_a_run_that_is_there_twice_are_refused(trained: Any, tmp_path: Path) -> None:

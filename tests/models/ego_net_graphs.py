@@ -16,7 +16,7 @@ SIZES = (9, 1, 5, 2)
 ATOMS, BONDS = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
 
 
-def netted(hops: int, node_types: tuple[int, ...] = ATOMS, edge_types: tuple[int, ...] = BONDS) -> GraphStore:
+def graphs_with_nets(hops: int, node_types: tuple[int, ...] = ATOMS, edge_types: tuple[int, ...] = BONDS) -> GraphStore:
     """Graphs with categories and the nets of all nodes."""
     batch = example_batch(SIZES, node_types=node_types, edge_types=edge_types, pairs=False)
     graph = batch.ragged.graph_id[batch.edge_index[0]]
@@ -49,5 +49,4 @@ def distances(graph: GraphBatch, hops: int) -> list[dict[int, int]]:
 def normed(norm: torch.nn.Module, h: Tensor) -> Tensor:
     """BatchNorm in evaluation."""
     mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
-    out: Tensor = (h - mean) / (var + norm.eps).sqrt() * weight + bias
-    return out
+    return (h - mean) / (var + norm.eps).sqrt() * weight + bias
