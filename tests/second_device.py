@@ -27,6 +27,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from graphbench.data.loading import padded
 from graphbench.ops import backend
 from graphbench.ops.batch_rows import Room, batch_rows
 from tests.paths import ROOT
@@ -106,7 +107,9 @@ def second_device() -> Iterator[list[str]]:
     # As on a GPU, parameters stay the objects they are: optimisers keep them, and shared ones stay shared.
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
-        with torch.serialization.safe_globals([Elsewhere]), _Dispatch():
+        # The host's operations are slow in here, and a few batches of small graphs decide their capacities as well.
+        few = mock.patch.object(padded, "SAMPLED_BATCHES", 100)
+        with torch.serialization.safe_globals([Elsewhere]), few, _Dispatch():
             yield _WAITS
     finally:
         torch.__future__.set_swap_module_params_on_conversion(before)
@@ -209,6 +212,8 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     there = [isinstance(each, Elsewhere) for each in tensors]
     asked = kwargs.get("device")
     goes_there = any(there) if asked is None else torch.device(asked).type == DEVICE.type
+    if asked is None and not goes_there and name not in UNDEFINED:  # most operations: the host's own
+        return func(*args, **kwargs)
     if name in _COPYING:
         if there[-1] and not (there[0] if name == "copy_" else goes_there):
             _note(name)

@@ -16,12 +16,11 @@ if GPU:
     pytest.skip("counted on the device in Python, whose place a GPU takes", allow_module_level=True)
 
 
-# Long, and of the layers of GPS on ZINC.
-LONG = "lrgb/gps-peptides-func"
+LONG = ("lrgb/gps-peptides-func", "lrgb/sfi-peptides-func")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == LONG else name for name in CONFIGURATIONS]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in CONFIGURATIONS]
 )
 def test_within_the_budget(name: str, tmp_path: Path) -> None:
     budget, counted = json.loads(BUDGETS.read_text())[name], count(name, tmp_path).totals()

@@ -17,9 +17,13 @@ CONFIGS = ROOT / "configs"
 SWEEPS = sorted((CONFIGS / "sweeps").glob("*.yaml"))
 LARGE = {
     *("sgformer-table3", "sgformer-table5", "sgformer-table6", "sgformer-table7", "sgformer-figures"),
-    *("gradformer-table1", "geco-table1-baselines", "geco-filters", "sfi-fair"),
+    *("sgformer-table2-competitors", "sgformer-table5-competitors", "sgformer-table7-competitors"),
+    *("sgformer-table5-papers", "sgformer-table7-text", "gradformer-table1", "gradformer-table1-competitors"),
+    *("gradformer-ablation", "gradformer-decay", "gradformer-depth", "geco-table1-baselines", "geco-table4"),
+    *("geco-table12-competitors", "geco-table13-competitors", "geco-filters", "ffgt-table2"),
+    *("sfi-fair", "sfi-table1", "sfi-table1-baselines", "sfi-table2-baselines"),
 }
-"""Sweeps of thirty entries and more, mostly the same models with other settings: building them all takes a while."""
+"""Sweeps of some twenty entries and more, mostly the same models with other settings: building all takes a while."""
 EACH = [pytest.param(path.stem, marks=pytest.mark.slow if path.stem in LARGE else ()) for path in SWEEPS]
 NOT_PUBLISHED = {("sgformer-table2", "MLP"), ("quick-sgformer", "MLP")}
 """Rows of ours that the paper's table has not, or not under that name."""
@@ -59,6 +63,7 @@ def test_published_values_are_found(name: str) -> None:
         assert (row is not None) == ((name, entry.label) not in NOT_PUBLISHED), f"{entry.where}: {entry.cell}"
 
 
+@pytest.mark.slow
 def test_training_ratios_are_compared_with_their_own_column() -> None:
     for name, dataset in (("5", "Cora"), ("6", "PubMed"), ("7", "Chameleon_filtered")):
         table = read_published(f"sgformer_table{name}")
@@ -96,6 +101,7 @@ def test_the_ablation_is_table_3() -> None:
     assert count["SFi-Former-A_tilde", "pascal"] == full - 8 * (4 * 4 * 68 * 69 + 2)
 
 
+@pytest.mark.slow
 def test_the_overview_lists_every_sweep_with_its_size() -> None:
     text = (CONFIGS / "README.md").read_text()
     listed = {
