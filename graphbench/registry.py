@@ -239,8 +239,9 @@ def parameters(component: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 @functools.cache
 def _parameters(component: Any) -> Mapping[str, Parameter]:
-    function = component.__init__ if inspect.isclass(component) else component
-    hints = typing.get_type_hints(function, include_extras=True)
+    # The fields of a dataclass may be inherited from another module, in which their types are to be looked up.
+    whole = dataclasses.is_dataclass(component) or not inspect.isclass(component)
+    hints = typing.get_type_hints(component if whole else component.__init__, include_extras=True)
     by_name: dict[str, Parameter] = {}
     for argument in inspect.signature(component).parameters.values():
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):

@@ -10,5 +10,5 @@ A model maps a batch to predictions. It receives encoders and factories of layer
 - ``two_branch``, ``branches``: parallel branches of attention and message passing (SGFormer).
 - ``gnn``, ``pre_layers``: GraphGym's network. ``geco``: GECO's. ``jknet``, ``decoupled``: baselines.
 
-Models that are also a :class:`~graphbench.blockwise.graph.BlockwiseModel` predict large graphs in bounded memory.
+Models that are also a :class:`~graphbench.blockwise.model.BlockwiseModel` predict large graphs in bounded memory.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
@@ -11,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import gather, mean_at_target, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -117,11 +114,8 @@ class CoGNN(EncodedModel):
     Gradients of the choices are those of the softmax (straight through).
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoder, widths, factory of the head.
         layers: number of them (``gnn.layers_mp``).
-        head: factory of the head.
         dropout: drop (``gnn.dropout``).
         act: act (``gnn.act``); the action networks have ReLU.
         settings: keys of their own, see :class:`ActionSettings`.
@@ -139,17 +133,15 @@ class CoGNN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         act: FromContext[str] = "relu",
         settings: ActionSettings = ActionSettings(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         s = settings
         check_at_least(1, action_layers=s.action_layers, action_dim=s.action_dim)
         if not {s.aggregate, s.action_aggregate} <= AGGREGATES.keys() or (s.temperature or 1.0) <= 0:
@@ -158,14 +150,14 @@ class CoGNN(EncodedModel):
                 "aggregates must be mean or sum and the temperature above 0, received "
                 f"'{s.aggregate}', '{s.action_aggregate}' and {s.temperature}",
             )
-        self.lin_in = InputLinear(dim_encoded, dim)
+        self.lin_in = InputLinear(frame.dim_encoded, dim)
         self.norm = nn.LayerNorm(dim) if s.layer_norm else nn.Identity()
         self.listens, self.broadcasts = (ActionNetwork(dim, s, dropout) for _ in range(2))
         self.temperature, self.tau_0, self.skip = s.temperature or 0.0, s.tau_0, s.skip
         self.lin_temperature = nn.Linear(dim, 1, bias=False) if s.temperature is None else None
         self.layers: Modules[Listening] = Modules(Listening(dim, dim, s.aggregate) for _ in range(layers))
         self.act, self.dropout = activation(act), Dropout(dropout)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

@@ -15,7 +15,7 @@ from graphbench.heads.contract import Head
 from graphbench.layers.contract import Attention, Block, LocalLayer
 from graphbench.layers.module_list import Modules
 from graphbench.models.pre_layers import LayerSettings, PreLayer
-from graphbench.registry import UNSET
+from graphbench.registry import UNSET, FromContext
 from graphbench.structures import Features, GraphBatch
 
 
@@ -87,6 +87,36 @@ class Model(nn.Module, Capturable):
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predictions of the head: (G, out_dim), (N, out_dim) or (P, out_dim)."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What models begin and end with: a parameter of this type stands for its fields.
+
+    Attributes:
+        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
+        dim_encoded: its width.
+        dim: width of the hidden state (``gnn.dim_inner``).
+        head: factory of the head, from its input width.
+    """
+
+    encoder: FromContext[NodeEncoder]
+    dim_encoded: FromContext[int]
+    dim: FromContext[int]
+    head: FromContext[Callable[[int], Head]]
+
+
+@dataclass(frozen=True)
+class EdgeFrame(Frame):
+    """The same for models that read edge states.
+
+    Attributes:
+        edge_encoder: ``batch -> (E, dim_edge)``, or None.
+        dim_edge: its width.
+    """
+
+    edge_encoder: FromContext[EdgeEncoder | None]
+    dim_edge: FromContext[int] = 0
 
 
 class EncodedModel(Model):

@@ -5,7 +5,6 @@ Zhu et al., Graph Neural Networks with Heterophily, https://arxiv.org/abs/2009.1
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,12 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.contract import CountsOnHost, HasAuxiliaryLoss, ReadsTargets
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.polyformer import polynomial_terms
 from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
@@ -157,10 +154,7 @@ class CPGNN(EncodedModel, ReadsTargets):
         cheby   P = head([T_0 h | T_1 h | T_2 h]),   h = relu(drop(sum_k T_k X W_k))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the hidden layer (``gnn.dim_inner``).
-        head: factory of the head, a linear map (``gnn.layers_post_mp: 1``).
+        frame: encoder, widths, factory of the head, a linear map (``gnn.layers_post_mp: 1``).
         dropout: of the hidden layer (``gnn.dropout``).
         beliefs: keys of their own, see :class:`BeliefSettings`.
 
@@ -175,21 +169,19 @@ class CPGNN(EncodedModel, ReadsTargets):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
+        frame: Frame,
         *,
         dropout: FromContext[float] = 0.0,
         beliefs: BeliefSettings = BeliefSettings(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         beliefs.check()
         orders = ORDERS if beliefs.network == "cheby" else 1
         self.dim = dim
-        self.lin = InputLinear(dim_encoded, orders * dim, bias=False)
+        self.lin = InputLinear(frame.dim_encoded, orders * dim, bias=False)
         self.dropout = Dropout(dropout)
-        self.head = head(orders * dim)
+        self.head = frame.head(orders * dim)
         self.of_predictions = bool(beliefs.classes)
         self.propagation = BeliefPropagation(beliefs.classes or dim, beliefs)
         for part in [*self.lin.weight.split(dim), *(module.weight for module in self._maps()[1:])]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,13 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NormedSequential
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.random_walks import Walks, along, draw_walks, fixed_walks
 from graphbench.ops.propagate import mean_at_target
 from graphbench.ops.segment import segment_sum
@@ -114,12 +111,8 @@ class CRaWl(EncodedModel):
         y = head(relu(BN(h)))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width (``gnn.dim_inner``).
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim_edge: its width.
+        frame: encoders, the width of the encoded nodes, factory of the head.
         layers: number of layers (``gnn.layers_mp``).
-        head: factory of the head.
         dropout: drop (``gnn.dropout``).
         settings: keys of their own, see :class:`WalkSettings`.
 
@@ -139,21 +132,18 @@ class CRaWl(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         settings: WalkSettings = WalkSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim_encoded = frame.dim_encoded
         settings.check()
         check_at_least(1, layers=layers)
         self.settings, dim = settings, settings.width or dim_encoded
-        known = 2 * settings.window - 1 + (0 if edge_encoder is None else dim_edge)
+        known = 2 * settings.window - 1 + (0 if frame.edge_encoder is None else frame.dim_edge)
         self.layers: Modules[WalkLayer] = Modules(
             WalkLayer(dim if number else dim_encoded, dim, known, settings.kernel) for number in range(layers)
         )
@@ -167,7 +157,7 @@ class CRaWl(EncodedModel):
             )
             for _ in range(layers - 1 if settings.virtual_node else 0)
         )
-        self.norm, self.head = BatchNorm(dim), head(dim)
+        self.norm, self.head = BatchNorm(dim), frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

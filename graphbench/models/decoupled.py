@@ -6,7 +6,6 @@ Encoder, linear layers, propagation, head: they differ in the propagation. A^ = 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -16,14 +15,13 @@ from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import BeginsWithLinear, InputLinear, Mapped, Readable, propagated, readable
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.pre_layers import PreLayer
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_linear import sparse_linear
@@ -34,21 +32,13 @@ from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 
 @dataclass(frozen=True)
-class Stem:
-    """Encoder and linear layers before the propagation, and the factory of the head after it.
+class PreFrame(Frame):
+    """With linear layers before the propagation.
 
     Attributes:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the linear layers (``gnn.dim_inner``).
-        head: factory of the head, from its input width.
         pre_mp: linear layers of width ``dim`` (``gnn.layers_pre_mp``), or None.
     """
 
-    encoder: FromContext[NodeEncoder]
-    dim_encoded: FromContext[int]
-    dim: FromContext[int]
-    head: FromContext[Callable[[int], Head]]
     pre_mp: FromContext[Modules[PreLayer] | None] = None
 
     @property
@@ -61,7 +51,7 @@ class Decoupled(EncodedModel):
     """y = head(spread(pre(X))); a subclass defines ``spread``.
 
     Args:
-        stem: encoder, linear layers ``pre``, factory of the head.
+        frame: encoder, linear layers ``pre``, factory of the head.
 
     Shape:
         batch -> prediction of the head
@@ -72,9 +62,9 @@ class Decoupled(EncodedModel):
     reads_sparse: ClassVar[bool] = False
     head: Head
 
-    def __init__(self, stem: Stem) -> None:
-        super().__init__(stem.encoder)
-        self.pre_mp: Modules[PreLayer] = Modules() if stem.pre_mp is None else stem.pre_mp
+    def __init__(self, frame: PreFrame) -> None:
+        super().__init__(frame.encoder)
+        self.pre_mp: Modules[PreLayer] = Modules() if frame.pre_mp is None else frame.pre_mp
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
@@ -117,7 +107,7 @@ class SGC(BlockwiseDecoupled):
     this is the paper's logistic regression.
 
     Args:
-        stem: see :class:`Stem`.
+        frame: see :class:`PreFrame`.
         hops: K.
 
     Shape:
@@ -126,11 +116,11 @@ class SGC(BlockwiseDecoupled):
 
     reads_sparse: ClassVar[bool] = True
 
-    def __init__(self, stem: Stem, *, hops: int = 2) -> None:
-        super().__init__(stem)
+    def __init__(self, frame: PreFrame, *, hops: int = 2) -> None:
+        super().__init__(frame)
         check_at_least(0, hops=hops)
         self.hops = hops
-        self.head = stem.head(stem.width)
+        self.head = frame.head(frame.width)
 
     def spread(self, h: Features, batch: GraphBatch) -> Readable:
         """(A^)^K h."""
@@ -165,7 +155,7 @@ class SIGN(BlockwiseDecoupled):
         y = head(drop(act([X W_0 | A^ X W_1 | .. | (A^)^K X W_K])))
 
     Args:
-        stem: see :class:`Stem`; ``dim`` is also the width of every W.
+        frame: see :class:`PreFrame`; ``dim`` is also the width of every W.
         dropout: ``drop`` above, and of the linear layers.
         act: ``act`` above, and of the linear layers.
         hops: K.
@@ -180,17 +170,17 @@ class SIGN(BlockwiseDecoupled):
     reads_sparse: ClassVar[bool] = True
 
     def __init__(
-        self, stem: Stem, *, dropout: FromContext[float] = 0.0, act: FromContext[str] = "relu", hops: int = 3
+        self, frame: PreFrame, *, dropout: FromContext[float] = 0.0, act: FromContext[str] = "relu", hops: int = 3
     ) -> None:
-        super().__init__(stem)
+        super().__init__(frame)
         check_at_least(0, hops=hops)
-        self.dim = stem.dim
+        self.dim = frame.dim
         self.hops = hops
-        self.lin = InputLinear(stem.width, (hops + 1) * stem.dim, bias=False)
-        self.bias = nn.Parameter(torch.zeros((hops + 1) * stem.dim))
+        self.lin = InputLinear(frame.width, (hops + 1) * frame.dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros((hops + 1) * frame.dim))
         self.act = activation(act)
         self.dropout = Dropout(dropout)
-        self.head = stem.head((hops + 1) * stem.dim)
+        self.head = frame.head((hops + 1) * frame.dim)
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """(N, (K + 1) dim): all powers, concatenated."""
@@ -226,7 +216,7 @@ class APPNP(BlockwiseDecoupled):
         Z_0 = H = pre(X),   Z_k = (1 - alpha) A^ Z_{k-1} + alpha H,   y = head(Z_K)
 
     Args:
-        stem: see :class:`Stem`.
+        frame: see :class:`PreFrame`.
         hops: K.
         alpha: probability of teleporting.
 
@@ -237,14 +227,14 @@ class APPNP(BlockwiseDecoupled):
     except for its bias, which is not propagated here. Neither the features nor the entries of A^ are dropped out.
     """
 
-    def __init__(self, stem: Stem, *, hops: int = 10, alpha: float = 0.1) -> None:
-        super().__init__(stem)
+    def __init__(self, frame: PreFrame, *, hops: int = 10, alpha: float = 0.1) -> None:
+        super().__init__(frame)
         check_at_least(0, hops=hops)
         if not 0.0 <= alpha <= 1.0:
             raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
         self.hops = hops
         self.alpha = alpha
-        self.head = stem.head(stem.width)
+        self.head = frame.head(frame.width)
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """Z_K."""
@@ -273,7 +263,7 @@ class GPRGNN(BlockwiseDecoupled):
         gamma_K = (1 - alpha)^K
 
     Args:
-        stem: see :class:`Stem`.
+        frame: see :class:`PreFrame`.
         dropout: of H, before the propagation.
         hops: K.
         alpha: where the weights start.
@@ -285,15 +275,17 @@ class GPRGNN(BlockwiseDecoupled):
     except for its bias, which is not propagated here.
     """
 
-    def __init__(self, stem: Stem, *, dropout: FromContext[float] = 0.0, hops: int = 10, alpha: float = 0.1) -> None:
-        super().__init__(stem)
+    def __init__(
+        self, frame: PreFrame, *, dropout: FromContext[float] = 0.0, hops: int = 10, alpha: float = 0.1
+    ) -> None:
+        super().__init__(frame)
         check_at_least(0, hops=hops)
         if not 0.0 <= alpha <= 1.0:
             raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
         start = [alpha * (1 - alpha) ** hop for hop in range(hops)] + [(1 - alpha) ** hops]
         self.gamma = nn.Parameter(torch.tensor(start))
         self.dropout = Dropout(dropout)
-        self.head = stem.head(stem.width)
+        self.head = frame.head(frame.width)
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """The weighted sum of all steps."""
@@ -323,7 +315,7 @@ class H2GCN(Decoupled):
         R_0 = pre(X),   R_k = [A_1 R_{k-1} | A_2 R_{k-1}],   y = head(drop([R_0 | R_1 | .. | R_K]))
 
     Args:
-        stem: see :class:`Stem`; the paper has one linear layer. The head reads (2^(K+1) - 1) ``dim`` columns.
+        frame: see :class:`PreFrame`; the paper has one linear layer. The head reads (2^(K+1) - 1) ``dim`` columns.
         dropout: ``drop`` above, and of the linear layers.
         rounds: K.
         probabilities: predict softmax(y), to which a cross-entropy applies its own log-softmax once more, so that its
@@ -338,14 +330,14 @@ class H2GCN(Decoupled):
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(
-        self, stem: Stem, *, dropout: FromContext[float] = 0.0, rounds: int = 2, probabilities: bool = False
+        self, frame: PreFrame, *, dropout: FromContext[float] = 0.0, rounds: int = 2, probabilities: bool = False
     ) -> None:
-        super().__init__(stem)
+        super().__init__(frame)
         check_at_least(0, rounds=rounds)
         self.rounds = rounds
         self.probabilities = probabilities
         self.dropout = Dropout(dropout)
-        self.head = stem.head((2 ** (rounds + 1) - 1) * stem.width)
+        self.head = frame.head((2 ** (rounds + 1) - 1) * frame.width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head, or its softmax."""

@@ -8,13 +8,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
-from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
 from graphbench.models.virtual_node import virtual_update
 from graphbench.ops.segment import segment_sum
@@ -34,13 +32,9 @@ class DeeperGCN(EncodedModel):
     In brackets what a virtual node adds: v_1 a learned row that starts at 0, MLP = W, BN, ReLU, W, BN, ReLU.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head.
         layers: L (``gnn.layers_mp``).
         local: factory of convolutions (``gnn.layer_type``: ``GENConv``, or any local layer).
-        head: factory of the head.
         dropout: probability (``gnn.dropout``).
         edge_tables: ``shared``, ``per_layer``, .., see :class:`~graphbench.models.requirements.EdgeTables`.
         virtual_node: a node per graph that hears all others and speaks to all.
@@ -56,19 +50,16 @@ class DeeperGCN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         edge_tables: Tables = "shared",
         virtual_node: bool = False,
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim, dim_encoded = frame.dim, frame.dim_encoded
         local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim, layers)
         if virtual_node:
             check_same_width(dim_encoded, dim, "virtual_node is added to encoded nodes and states")
@@ -79,7 +70,7 @@ class DeeperGCN(EncodedModel):
         self.virtual = nn.Parameter(torch.zeros(1, dim)) if virtual_node else None
         self.virtual_updates = nn.ModuleList(virtual_update(dim, dim) for _ in range(layers - 1 if virtual_node else 0))
         self.dropout = Dropout(dropout)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

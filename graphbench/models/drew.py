@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NoNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.pre_layers import LayerSettings
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import propagate
@@ -71,11 +69,8 @@ class DRew(EncodedModel):
         x_{t+1} = n(x_t + relu(sum over k = 1 .. min(t + 1, K) of u_k)),   y = head(x_L)
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, which must be ``dim``.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoder, widths, which must be the same, factory of the head.
         layers: L (``gnn.layers_mp``).
-        head: factory of the head.
         post: BN, drop, act and n, as GraphGym's layers have them.
         hops: K; the released runs have K = L.
         nu: hops that are heard without delay; None: no delay at all.
@@ -92,24 +87,22 @@ class DRew(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         post: FromContext[LayerSettings] = LayerSettings(),
         hops: int = 5,
         nu: int | None = 1,
     ) -> None:
-        super().__init__(encoder, keep_sparse=False)
+        super().__init__(frame.encoder, keep_sparse=False)
+        dim = frame.dim
         check_at_least(1, hops=hops, nu=1 if nu is None else nu)
-        check_same_width(dim_encoded, dim, "DRew adds the encoded nodes to its states")
+        check_same_width(frame.dim_encoded, dim, "DRew adds the encoded nodes to its states")
         self.hops, self.nu, self.l2norm = hops, nu, post.l2norm
         self.layers: Modules[ShellConvolutions] = Modules(
             ShellConvolutions(dim, min(number, hops), post) for number in range(1, layers + 1)
         )
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import gated_mean, propagate
 from graphbench.ops.segment import segment_mean, segment_sum
@@ -114,13 +112,8 @@ class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
         alpha / (K G N) * sum over graphs of (tr(q^T L q) + lambda |q^T q - I|^2)
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim)``; None: all edges begin with the same learned row.
-        dim_edge: its width.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head. Without edge encoder all edges begin with the same learned row.
         layers: number of them (``gnn.layers_mp``).
-        head: factory of the head.
         dropout: probability (``gnn.dropout``).
         positions: keys of their own, see :class:`PositionSettings`.
 
@@ -139,32 +132,28 @@ class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         positions: PositionSettings = PositionSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim, dim_edge = frame.dim, frame.dim_edge
         positions.check()
         check_at_least(1, layers=layers)
-        check_same_width(dim_encoded, dim, "layers add encoded nodes to hidden states")
-        if edge_encoder is not None and dim_edge != dim:
+        check_same_width(frame.dim_encoded, dim, "layers add encoded nodes to hidden states")
+        if frame.edge_encoder is not None and dim_edge != dim:
             raise ArgumentError(("dim_edge", "dim"), f"edge states are {dim} columns wide, received {dim_edge}")
         self.settings = positions
-        self.first_edge = nn.Parameter(torch.randn(1, dim)) if edge_encoder is None else None
+        self.first_edge = nn.Parameter(torch.randn(1, dim)) if frame.edge_encoder is None else None
         self.position_in = nn.Linear(positions.positions, dim)
         self.layers: Modules[LSPELayer] = Modules(
             LSPELayer(dim, dropout, last=number == layers) for number in range(1, layers + 1)
         )
         self.position_out = nn.Linear(dim, positions.positions, bias=not positions.unit_positions)
         self.join = nn.Linear(dim + positions.positions, dim)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

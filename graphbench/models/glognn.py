@@ -6,20 +6,17 @@ https://arxiv.org/abs/2205.07308.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.adjacency_rows import AdjacencyRows
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
 from graphbench.ops.segment import segment_sum
@@ -106,10 +103,7 @@ class GloGNN(EncodedModel):
         H_0 = MLP(relu(delta W_X X + (1 - delta) A W_A)),   H_l = GlobalRound(H_{l-1}, H_0),   y = H_L
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the hidden layer (``gnn.dim_inner``).
-        head: factory of the head, which is the rest of the MLP (``gnn.layers_post_mp``).
+        frame: encoder, widths, factory of the head, which is the rest of the MLP (``gnn.layers_post_mp``).
         dropout: of the hidden layer (``gnn.dropout``).
         coefficients: keys of their own, see :class:`CoefficientSettings`.
 
@@ -125,15 +119,13 @@ class GloGNN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
+        frame: Frame,
         *,
         dropout: FromContext[float] = 0.0,
         coefficients: CoefficientSettings = CoefficientSettings(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         s = coefficients
         check_at_least(0, nodes=s.nodes, norm_layers=s.norm_layers)
         check_at_least(1, orders=s.orders)
@@ -148,11 +140,11 @@ class GloGNN(EncodedModel):
         if s.adjacency not in ("sym", "row"):
             raise ArgumentError("adjacency", f"adjacency must be sym or row, received {s.adjacency!r}")
         self.settings = s
-        self.lin = InputLinear(dim_encoded, dim) if s.delta > 0 else None
+        self.lin = InputLinear(frame.dim_encoded, dim) if s.delta > 0 else None
         self.rows = AdjacencyRows(s.nodes, dim, row_normalised=s.adjacency == "row") if s.delta < 1 else None
         self.dropout = Dropout(dropout)
         self.rounds = GlobalRound(s)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """H_L."""

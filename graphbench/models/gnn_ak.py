@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.ego_nets import EgoNets, Pool
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
@@ -142,13 +140,9 @@ class GNNAK(EncodedModel):
     With the local layer ``OGBGIN`` of ``expansion`` 1 this is GIN-AK+.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, those of nodes and layers the same, factory of the head, which reads one row per graph.
         layers: number of them (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
-        head: factory of the head, which reads one row per graph.
         dropout: drop (``gnn.dropout``).
         kernel: keys of their own, see :class:`KernelSettings`.
 
@@ -165,27 +159,24 @@ class GNNAK(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         kernel: KernelSettings = KernelSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim = frame.dim
         kernel.check()
         local = local_layers(local, layers)
-        check_same_width(dim_encoded, dim, "encoded nodes are added to hidden states")
+        check_same_width(frame.dim_encoded, dim, "encoded nodes are added to hidden states")
         self.tables = EdgeTables(kernel.edge_tables, dim + kernel.hop_dim, layers)
         self.layers: Modules[EgoNetConvolution] = Modules(
             EgoNetConvolution(dim, dropout, local, kernel) for _ in range(layers)
         )
         self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(layers))
-        self.pool, self.dropout, self.head = pooling_function(kernel.pool), Dropout(dropout), head(dim)
+        self.pool, self.dropout, self.head = pooling_function(kernel.pool), Dropout(dropout), frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
-from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.patch_mixers import MIXERS
 from graphbench.models.requirements import check_same_width, local_layers
@@ -61,13 +59,9 @@ class GraphMixer(EncodedModel):
     C: D^-1 times the numbers of nodes that patches share; U, V: linear map, BatchNorm, ReLU.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, those of nodes and layers the same, factory of the head, which reads one row per graph.
         layers: local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
-        head: factory of the head, which reads one row per graph.
         dropout: in the local part (``gnn.dropout``).
         patch: keys of their own, see :class:`PatchSettings`.
 
@@ -84,20 +78,17 @@ class GraphMixer(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         patch: PatchSettings = PatchSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim = frame.dim
         local = local_layers(local, layers)
-        check_same_width(dim_encoded, dim, "encoded nodes are added to hidden states")
+        check_same_width(frame.dim_encoded, dim, "encoded nodes are added to hidden states")
         if patch.mixer not in MIXERS:
             raise ArgumentError("mixer", f"mixer must be one of {', '.join(MIXERS)}, received '{patch.mixer}'")
         self.patch = patch
@@ -108,7 +99,7 @@ class GraphMixer(EncodedModel):
         self.patch_encoder = _map(patch.patch_steps, dim) if patch.patch_steps else None
         self.mixer = MIXERS[patch.mixer](dim, patch.patches, patch.mixer_layers, patch.mixer_dropout)
         self.dropout = Dropout(dropout)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -13,14 +13,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.encoders.token import prepend_token
 from graphbench.errors import ArgumentError
-from graphbench.heads.contract import Head
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.virtual_node import MessagePassing, MessagePassingSettings
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -63,13 +61,9 @@ class GraphTrans(EncodedModel):
         y = head(x)                                    of the nodes, or of <CLS> alone
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of the local layers (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head.
         layers: number of local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
-        head: factory of the head.
         stack: keys of their own, see :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
         dropout: after every local layer (``gnn.dropout``).
         transformer: keys of their own, see :class:`TransformerSettings`.
@@ -87,22 +81,19 @@ class GraphTrans(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         stack: MessagePassingSettings,
         dropout: FromContext[float] = 0.0,
         transformer: TransformerSettings = TransformerSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder)
+        super().__init__(frame.encoder, frame.edge_encoder)
+        dim = frame.dim
         if transformer.readout not in ("nodes", "token"):
             raise ArgumentError("readout", f"readout must be nodes or token, received '{transformer.readout}'")
-        self.stack = MessagePassing(dim_encoded, dim, layers, local, stack, dropout=dropout)
+        self.stack = MessagePassing(frame.dim_encoded, dim, layers, local, stack, dropout=dropout)
         width = transformer.transformer_dim or dim
         self.lin = nn.Linear(self.stack.width, width)
         self.norm_in = nn.LayerNorm(width) if transformer.norm_input else nn.Identity()
@@ -119,7 +110,7 @@ class GraphTrans(EncodedModel):
             for _ in range(transformer.transformer_layers)
         )
         self.norm_out = nn.LayerNorm(width)
-        self.head = head(width)
+        self.head = frame.head(width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,12 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.contract import HasOptimizerGroup
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.ops.propagate import mean_at_target, propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
@@ -123,13 +121,8 @@ class GRED(EncodedModel):
         x <- u_0 + drop((W y + b) * sigmoid(W' y + b'))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim_edge: its width.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head.
         layers: number of them (``gnn.layers_mp``).
-        head: factory of the head.
         dropout: drop (``gnn.dropout``).
         settings: keys of their own, see :class:`RecurrenceSettings`.
 
@@ -145,34 +138,30 @@ class GRED(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         settings: RecurrenceSettings = RecurrenceSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim, dim_encoded = frame.dim, frame.dim_encoded
         s = settings
         check_at_least(1, hops=s.hops, expand=s.expand, state_dim=s.state_dim or 1)
         if not 0 <= s.r_min < s.r_max <= 1:
             raise ArgumentError(
                 ("r_min", "r_max"), f"0 <= r_min < r_max <= 1 is needed, received r_min={s.r_min}, r_max={s.r_max}"
             )
-        if not s.stem and (dim_encoded != dim or edge_encoder is not None):
+        if not s.stem and (dim_encoded != dim or frame.edge_encoder is not None):
             raise ArgumentError(
                 ("stem", "dim_encoded", "edge_encoder"),
                 f"without stem the encoder gives the first states, {dim} columns, and edges are not read; "
-                f"received {dim_encoded} columns and {'no' if edge_encoder is None else 'an'} edge encoder",
+                f"received {dim_encoded} columns and {'no' if frame.edge_encoder is None else 'an'} edge encoder",
             )
         self.lin_in = nn.Linear(dim_encoded, dim) if s.stem else None
-        self.lin_edge = nn.Linear(dim_edge, dim) if edge_encoder is not None else None
+        self.lin_edge = nn.Linear(frame.dim_edge, dim) if frame.edge_encoder is not None else None
         self.layers: Modules[GREDLayer] = Modules(GREDLayer(dim, dropout, s) for _ in range(layers))
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -9,16 +9,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
-from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import make_norm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import EdgeTables, Tables, local_layers
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -58,13 +56,9 @@ class JKNet(EncodedModel):
         y = head(drop_J(jump(h_1, .., h_L)))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head, which reads the jump.
         layers: L (``gnn.layers_mp``).
         local: factory of local layers, from their widths (``gnn.layer_type``).
-        head: factory of the head, from the width of the jump.
         batchnorm: norm is BatchNorm (``gnn.batchnorm``).
         dropout: probability (``gnn.dropout``).
         act: activation (``gnn.act``).
@@ -81,20 +75,17 @@ class JKNet(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         batchnorm: FromContext[bool] = True,
         dropout: FromContext[float] = 0.0,
         act: FromContext[str] = "relu",
         settings: StackSettings = StackSettings(),
     ):
-        super().__init__(encoder, edge_encoder)
+        super().__init__(frame.encoder, frame.edge_encoder)
+        dim, dim_encoded = frame.dim, frame.dim_encoded
         local = local_layers(local, layers)
         if settings.jump not in JUMPS:
             raise ArgumentError("jump", f"jump must be one of {', '.join(JUMPS)}, received {settings.jump!r}")
@@ -108,7 +99,7 @@ class JKNet(EncodedModel):
         self.norms = nn.ModuleList(make_norm(norm, dim) for _ in range(layers))
         self.act = activation(act)
         self.dropout, self.jump_dropout = Dropout(dropout), Dropout(settings.jump_dropout)
-        self.head = head(layers * dim if self.jump == "cat" else dim)
+        self.head = frame.head(layers * dim if self.jump == "cat" else dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.adjacency_rows import AdjacencyRows
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
 
@@ -57,10 +54,7 @@ class LINKX(EncodedModel):
         y = head(MLP_f(relu(h_A + h_X + V_A h_A + V_X h_X)))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of all maps (``gnn.dim_inner``).
-        head: factory of the head, from ``dim``; with ``gnn.layers_post_mp: 1`` it is the last map of MLP_f.
+        frame: encoder, widths, factory of the head; with ``gnn.layers_post_mp: 1`` it is the last map of MLP_f.
         dropout: inside the MLPs (``gnn.dropout``).
         nodes: of the one graph that A is of; 0 leaves h_A out.
         edge_layers: maps of A W_A and MLP_A together.
@@ -78,10 +72,7 @@ class LINKX(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
+        frame: Frame,
         *,
         dropout: FromContext[float] = 0.0,
         nodes: int = 0,
@@ -89,7 +80,8 @@ class LINKX(EncodedModel):
         node_layers: int = 1,
         final_layers: int = 1,
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         check_at_least(0, nodes=nodes, final_layers=final_layers)
         check_at_least(1, edge_layers=edge_layers, node_layers=node_layers)
         self.rows = AdjacencyRows(nodes, dim) if nodes else None
@@ -97,13 +89,13 @@ class LINKX(EncodedModel):
         self.norm_edges = BatchNorm(dim) if deep else None
         self.mlp_edges = MLP([dim] * edge_layers, dropout) if deep else None
         self.lin_edges = nn.Linear(dim, dim) if nodes else None
-        self.mlp_nodes = MLP([dim_encoded] + [dim] * node_layers, dropout)
+        self.mlp_nodes = MLP([frame.dim_encoded] + [dim] * node_layers, dropout)
         self.lin_nodes = nn.Linear(dim, dim)
         self.dropout = Dropout(dropout)
         self.mlp_final = nn.Sequential()
         for _ in range(final_layers):
             self.mlp_final.extend([nn.Linear(dim, dim), nn.ReLU(), BatchNorm(dim), Dropout(dropout)])
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.module_list import Modules
 from graphbench.layers.normal_weights import draw_normal_weights
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
@@ -50,11 +47,8 @@ class NAGphormer(EncodedModel):
         y_i = head(relu(W' (z_i0 + sum_k a_ik z_ik) + b'))                               W' halves the width
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the tokens (``gnn.dim_inner``), even.
+        frame: encoder, widths, ``dim`` even, factory of the head.
         layers: Transformer layers (``gt.layers``).
-        head: factory of the head.
         settings: keys of their own, see :class:`HopSettings`.
 
     Shape:
@@ -69,20 +63,18 @@ class NAGphormer(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         settings: HopSettings = HopSettings(),
     ) -> None:
-        super().__init__(encoder, keep_sparse=False)
+        super().__init__(frame.encoder, keep_sparse=False)
+        dim = frame.dim
         check_at_least(1, hops=settings.hops)
         if dim % 2:
             raise ArgumentError("dim", f"NAGphormer halves the width, which must be even, received {dim}")
         self.hops = settings.hops
-        self.lin_in = nn.Linear(dim_encoded, dim)
+        self.lin_in = nn.Linear(frame.dim_encoded, dim)
         self.layers: Modules[TransformerEncoder] = Modules(
             TransformerEncoder(
                 dim,
@@ -99,7 +91,7 @@ class NAGphormer(EncodedModel):
         self.norm = nn.LayerNorm(dim)
         self.readout = nn.Linear(2 * dim, 1, bias=False)
         self.lin_out = nn.Linear(dim, dim // 2)
-        self.head = head(dim // 2)
+        self.head = frame.head(dim // 2)
         draw_normal_weights(self, layers)
 
     def forward(self, batch: GraphBatch) -> Tensor:

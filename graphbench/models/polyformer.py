@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,15 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasOptimizerGroup
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.grouped_linear import GroupedLinear
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -117,11 +114,8 @@ class PolyFormer(EncodedModel):
     M_k: a network of two linear maps with ReLU, one per token.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the tokens (``gnn.dim_inner``).
+        frame: encoder, widths, factory of the head.
         layers: blocks (``gnn.layers_mp``).
-        head: factory of the head.
         dropout: drop (``gnn.dropout``).
         settings: keys of their own, see :class:`PolynomialTokens`.
 
@@ -139,16 +133,14 @@ class PolyFormer(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         settings: PolynomialTokens = PolynomialTokens(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         s = settings
         check_at_least(1, degree=s.degree, num_heads=s.num_heads, ffn_dim=s.ffn_dim)
         if dim % s.num_heads or s.base not in ("mono", "cheb"):
@@ -158,10 +150,10 @@ class PolyFormer(EncodedModel):
                 f"num_heads={s.num_heads}, base={s.base!r}",
             )
         self.degree, self.base = s.degree, s.base
-        self.lin_in, self.bias = InputLinear(dim_encoded, dim, bias=False), nn.Parameter(torch.zeros(dim))
+        self.lin_in, self.bias = InputLinear(frame.dim_encoded, dim, bias=False), nn.Parameter(torch.zeros(dim))
         self.layers: Modules[PolynomialBlock] = Modules(PolynomialBlock(dim, s) for _ in range(layers))
         self.lin, self.dropout = nn.Linear(dim, dim), Dropout(dropout)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

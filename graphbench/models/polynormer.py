@@ -5,7 +5,6 @@ Deng et al., Polynormer: Polynomial-Expressive Graph Transformer in Linear Time,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,13 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.kernel_attention import feature_attention
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import FromContext, register
@@ -137,10 +134,7 @@ class Polynormer(EncodedModel):
     """y = head(global layers(LN(sum of the states of all local layers))).
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of all layers, all heads together (``gnn.dim_inner``).
-        head: factory of the head.
+        frame: encoder, widths, ``dim`` of all heads together, factory of the head.
         dropout: after the first map and after every local layer (``gnn.dropout``).
         settings: keys of their own, see :class:`PolynomialSettings`.
 
@@ -156,15 +150,13 @@ class Polynormer(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
+        frame: Frame,
         *,
         dropout: FromContext[float] = 0.0,
         settings: PolynomialSettings = PolynomialSettings(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         s = settings
         check_at_least(1, local_layers=s.local_layers, num_heads=s.num_heads)
         check_at_least(0, global_layers=s.global_layers)
@@ -174,7 +166,7 @@ class Polynormer(EncodedModel):
                 f"dim must be a multiple of num_heads, received dim={dim}, num_heads={s.num_heads}",
             )
         self.input_dropout, self.dropout = Dropout(s.input_dropout), Dropout(dropout)
-        self.lin_in = InputLinear(dim_encoded, dim)
+        self.lin_in = InputLinear(frame.dim_encoded, dim)
         self.local_layers: Modules[LocalPolynomial] = Modules(
             LocalPolynomial(dim, s.num_heads, dropout, s.beta, s.self_loops) for _ in range(s.local_layers)
         )
@@ -184,7 +176,7 @@ class Polynormer(EncodedModel):
         self.global_layers: Modules[GlobalPolynomial] = Modules(
             GlobalPolynomial(dim, s.num_heads, rate, s.beta, lin_out) for _ in range(s.global_layers)
         )
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

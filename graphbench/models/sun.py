@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NormedSequential
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.ego_nets import EgoNets
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.requirements import check_same_width
@@ -121,13 +119,9 @@ class SUN(EncodedModel):
         y = head(drop(relu(W mean_{k, v} x^k_v + b)))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim_edge: its width: columns for each of four convolutions per layer, as wide as their input.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoders, widths, those of nodes and layers the same, factory of the head, which reads one row per graph,
+            ``2 dim`` wide. Edge states have columns for each of four convolutions per layer, as wide as their input.
         layers: number of them (``gnn.layers_mp``).
-        head: factory of the head, which reads one row per graph, ``2 dim`` wide.
         dropout: drop (``gnn.dropout``).
         bag: keys of their own, see :class:`BagSettings`.
 
@@ -145,23 +139,19 @@ class SUN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         bag: BagSettings = BagSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim, dim_edge = frame.dim, frame.dim_edge
         check_at_least(1, hops=bag.hops, layers=layers)
-        check_same_width(dim_encoded, dim, "layers are as wide as encoded nodes")
+        check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
         widths = [dim + MARKS * bag.marked, *[dim] * (layers - 1)]
         columns = CONVOLUTIONS * sum(widths)
-        if edge_encoder is not None and dim_edge < columns:
+        if frame.edge_encoder is not None and dim_edge < columns:
             raise ArgumentError(
                 "dim_edge",
                 f"layers read {columns} columns of edge states, received {dim_edge}; set gnn.dim_edge to {columns}",
@@ -169,7 +159,7 @@ class SUN(EncodedModel):
         self.marked, self.columns = bag.marked, [CONVOLUTIONS * width for width in widths]
         self.layers: Modules[SUNLayer] = Modules(SUNLayer(width, dim) for width in widths)
         self.dropout = Dropout(dropout)
-        self.lin_out, self.head = nn.Linear(dim, 2 * dim), head(2 * dim)
+        self.lin_out, self.head = nn.Linear(dim, 2 * dim), frame.head(2 * dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from graphbench.contract import ReadsTargets
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch
@@ -94,11 +91,8 @@ class UniMP(EncodedModel, ReadsTargets):
     in M, whatever rows the loss is computed on; its reported value has all of them.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the layers (``gnn.dim_inner``).
+        frame: encoder, widths, factory of the head.
         layers: L (``gt.layers``); the last one averages its heads.
-        head: factory of the head.
         dropout: between layers (``gnn.dropout``).
         labels: keys of their own, see :class:`LabelSettings`.
 
@@ -110,16 +104,14 @@ class UniMP(EncodedModel, ReadsTargets):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         labels: LabelSettings = LabelSettings(),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim, dim_encoded = frame.dim, frame.dim_encoded
         check_at_least(1, layers=layers, num_heads=labels.num_heads)
         check_at_least(0, classes=labels.classes)
         if dim % labels.num_heads:
@@ -136,7 +128,7 @@ class UniMP(EncodedModel, ReadsTargets):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers - 1))
         self.dropout = Dropout(dropout)
-        self.head = head(dim)
+        self.head = frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

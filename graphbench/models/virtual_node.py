@@ -13,15 +13,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError
-from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NormedSequential
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
 from graphbench.ops.segment import segment_sum
 from graphbench.registry import FromContext, register
@@ -138,13 +136,9 @@ class OGBGNN(EncodedModel):
     """y = head(MessagePassing(h, e)): GCN and GIN as OGB trains them, with or without a virtual node.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, factory of the head.
         layers: number of convolutions (``gnn.layers_mp``).
         local: factory of convolutions (``gnn.layer_type``: ``OGBGCN`` or ``OGBGIN``, or any local layer).
-        head: factory of the head, from the width of the node states.
         dropout: probability (``gnn.dropout``).
         stack: keys of their own, see :class:`MessagePassingSettings`.
 
@@ -160,20 +154,16 @@ class OGBGNN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         local: FromContext[Callable[[int, int], LocalLayer] | None],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         stack: MessagePassingSettings = MessagePassingSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder)
-        self.stack = MessagePassing(dim_encoded, dim, layers, local, stack, dropout=dropout)
-        self.head = head(self.stack.width)
+        super().__init__(frame.encoder, frame.edge_encoder)
+        self.stack = MessagePassing(frame.dim_encoded, frame.dim, layers, local, stack, dropout=dropout)
+        self.head = frame.head(self.stack.width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

@@ -23,7 +23,7 @@ from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.difformer import DIFFormer
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.layers.attention.nodeformer import NodeFormer
-from graphbench.models.decoupled import SGC, Stem
+from graphbench.models.decoupled import SGC, PreFrame
 from graphbench.structures import SparseRows
 from tests.blockwise.test_forward import DIM, LARGE, small_store, two_branch
 from tests.contract import shaken
@@ -48,7 +48,7 @@ def models(store: GraphStore) -> dict[str, tuple[torch.nn.Module, GraphStore]]:
         made[name] = two_branch(**LARGE)
         for number in range(2):
             made[name].attention_branch.layers[number] = shaken(make().double()).eval()
-    sgc = SGC(Stem(NodeEncoder(None, {}, 2, False), 2, DIM, lambda width: NodeHead(width, 4), None), hops=2)
+    sgc = SGC(PreFrame(NodeEncoder(None, {}, 2, False), 2, DIM, lambda width: NodeHead(width, 4), None), hops=2)
     sparse = store.replace(x=SparseRows.of(store.x))
     return {name: (model, store) for name, model in made.items()} | {"sparse": (shaken(sgc.double()).eval(), sparse)}
 

@@ -25,7 +25,7 @@ from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.layers.local.gcn import GCN
-from graphbench.models.decoupled import APPNP, GPRGNN, SGC, SIGN, Stem
+from graphbench.models.decoupled import APPNP, GPRGNN, SGC, SIGN, PreFrame
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.two_branch import TwoBranch
 from graphbench.structures import GraphBatch, SparseRows
@@ -367,8 +367,8 @@ def test_decoupled_models_equal_their_forward_pass(store, make_model, pre_mp, sp
     x = store.x.masked_fill(torch.rand(store.x.shape, generator=torch.Generator().manual_seed(0)) < 0.4, 0.0)
     graph = store.replace(x=SparseRows.of(x) if sparse else x)
     pre = pre_layers(2, DIM, pre_mp, LayerSettings(dropout=0.5))
-    stem = Stem(NodeEncoder(None, {}, 2, False), 2, DIM, lambda width: NodeHead(width, 4, layers_post_mp=2), pre)
-    model = shaken(make_model(stem).double()).eval()
+    frame = PreFrame(NodeEncoder(None, {}, 2, False), 2, DIM, lambda width: NodeHead(width, 4, layers_post_mp=2), pre)
+    model = shaken(make_model(frame).double()).eval()
     with torch.no_grad():
         expected = model(store.replace(x=x).gather([0]))
         found = model.forward_blockwise(StoredBlocks(graph, **blocks))

@@ -5,15 +5,11 @@ Zhang et al., Hierarchical Graph Transformer with Adaptive Node Sampling, https:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.encoders.compose import NodeEncoder
 from graphbench.errors import check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
@@ -22,7 +18,7 @@ from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
 from graphbench.models.ans_gt.sequences import Drawn, Surroundings, surroundings
 from graphbench.models.ans_gt.surroundings import SAMPLERS
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
 
@@ -45,11 +41,8 @@ class ANSGT(EncodedModel):
     follow :class:`.SamplerBandit`, whose a_j is :meth:`.SequenceBlock.significance` in the last block.
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
-        dim: width of the tokens (``gnn.dim_inner``).
+        frame: encoder, widths, factory of the head, a linear map (``gnn.layers_post_mp: 1``).
         layers: blocks (``gt.layers``).
-        head: factory of the head, a linear map (``gnn.layers_post_mp: 1``).
         dropout: of the blocks (``gnn.dropout``).
         sequences: keys of their own, see :class:`SequenceSettings`.
 
@@ -69,26 +62,24 @@ class ANSGT(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         sequences: SequenceSettings = DEFAULTS,
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(frame.encoder)
+        dim = frame.dim
         sequences.check()
         check_at_least(1, layers=layers)
         self.settings = sequences
-        self.lin_in = InputLinear(dim_encoded, dim)
+        self.lin_in = InputLinear(frame.dim_encoded, dim)
         self.input_dropout = Dropout(sequences.input_dropout)
         self.blocks: Modules[SequenceBlock] = Modules(SequenceBlock(dim, dropout, sequences) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.global_tokens = nn.Embedding(sequences.global_nodes, dim)
         self.global_encodings = nn.Embedding(sequences.global_nodes, sequences.orders)
-        self.head = head(dim)
+        self.head = frame.head(dim)
         s = sequences
         self.bandit = SamplerBandit(s.update_period, s.min_share, s.bandit_rate, s.exploration)
         self._drawn: Drawn | None = None
