@@ -20,6 +20,7 @@ ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing noth
 EgoNetEdges                                  stay one-way    listed each    listed   no way: not in a net
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
 SubstructureCounts, EdgeSubstructureCounts   made two-way    count once     left out nothing: a substructure lies in one
+UndirectedEdges, Rings, RingEdges            made two-way    count once     left out nothing: a ring lies in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
 TruncatedSVD                                 stay one-way    count          count    no way: 0
 Expander                                     none of the edges are looked at
