@@ -23,12 +23,17 @@ def edges_in_nets(batch: GraphBatch) -> tuple[Tensor, Tensor]:
     """
     if "EgoNetEdges" not in batch.edge_sets:
         raise ValueError("networks over ego nets read the edge set EgoNetEdges, which its transform computes")
-    edges, graph = batch.edge_sets["EgoNetEdges"], batch.ragged.graph_id
+    edges = batch.edge_sets["EgoNetEdges"]
     assert edges.attr is not None
-    graphs = torch.arange(batch.num_graphs, device=batch.device)
-    first = torch.searchsorted(graph.index_select(0, batch.edge_index[0]), graphs)  # edges are grouped by graph
     root = edges.index[0]
-    return root, edges.attr + first.index_select(0, graph.index_select(0, root))
+    graph = batch.ragged.graph_id.index_select(0, root)
+    return root, edges.attr + batch.derived(first_edges).index_select(0, graph)
+
+
+def first_edges(batch: GraphBatch) -> Tensor:
+    """(G,) int64, the first edge of every graph; edges are grouped by graph."""
+    graphs = torch.arange(batch.num_graphs, device=batch.device)
+    return torch.searchsorted(batch.ragged.graph_id.index_select(0, batch.edge_index[0]), graphs)
 
 
 class EgoNets:

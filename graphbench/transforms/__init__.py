@@ -12,6 +12,7 @@ What they make of graphs that are not simple, undirected and connected (details 
 transform                                    one-way edges   repeated edges loops    components
 ============================================ =============== ============== ======== ==================================
 LaplacianPE                                  made two-way    count          left out 0 is an eigenvalue once for each
+Wavelets                                     made two-way    count          left out a single node has e^-s
 HeatKernelSE                                 made two-way    count          left out what stays in each is taken off
 ElectrostaticSE                              made two-way    count          left out L^+ of each; statistics over all
 EdgeResistance, EffectiveResistance          made two-way    count          left out L^+ of each
@@ -20,6 +21,7 @@ ShortestPaths, HopNeighbors, GraphormerPaths stay one-way    change nothing noth
 EgoNetEdges                                  stay one-way    listed each    listed   no way: not in a net
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
 SubstructureCounts, EdgeSubstructureCounts   made two-way    count once     left out nothing: a substructure lies in one
+UndirectedEdges, Rings, RingEdges            made two-way    count once     left out nothing: a ring lies in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
 TruncatedSVD                                 stay one-way    count          count    no way: 0
 Expander                                     none of the edges are looked at

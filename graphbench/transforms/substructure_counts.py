@@ -8,14 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.structures.substructure_kinds import SMALLEST, substructure_columns
-from graphbench.transforms.algorithms.substructures import SimpleGraph, cliques, cycles
+from graphbench.transforms.algorithms.substructures import SimpleGraph, cliques, cycles, parts
 from graphbench.transforms.base import Level, Transform
-
-_NODES = 1 << 15  # of the graphs that are searched at a time
 
 
 @register("SubstructureCounts")
@@ -61,23 +58,13 @@ class SubstructureCounts(Transform):
         """Counts in all graphs, some graphs at a time."""
         rows = store.num_nodes if self.level == "node" else store.num_edges
         counts = np.zeros((rows, substructure_columns(self.cycles, self.cliques)), dtype=np.int32)
-        node_ptr, edge_ptr = store.node_ptr.numpy(), store.edge_ptr.numpy()
-        shift = np.repeat(node_ptr[:-1], store.edge_counts.numpy())
-        source, target = store.edge_index.numpy().astype(np.int64) + shift
-        first = 0
-        while first < store.num_graphs:
-            last = max(first + 1, int(np.searchsorted(node_ptr, node_ptr[first] + _NODES, "right")) - 1)
-            nodes, edges = slice(node_ptr[first], node_ptr[last]), slice(edge_ptr[first], edge_ptr[last])
-            own_source, own_target = source[edges] - nodes.start, target[edges] - nodes.start
-            graph = SimpleGraph(own_source, own_target, int(nodes.stop - nodes.start))
+        for part in parts(store):
             if self.level == "node":
-                counts[nodes] = self._of_nodes(graph)
+                counts[part.nodes] = self._of_nodes(part.graph)
             else:
-                place = graph.number(own_source, own_target)
-                of_pair = np.concatenate([self._of_edges(graph), np.zeros((1, counts.shape[1]), np.int64)])
-                counts[edges] = of_pair[place]  # -1, of loops: the last row
-            report(int(nodes.stop), store.num_nodes)
-            first = last
+                place = part.graph.number(part.source, part.target)
+                of_pair = np.concatenate([self._of_edges(part.graph), np.zeros((1, counts.shape[1]), np.int64)])
+                counts[part.edges] = of_pair[place]  # -1, of loops: the last row
         return {"counts": torch.from_numpy(counts)}
 
     def _of_nodes(self, graph: SimpleGraph) -> np.ndarray:

@@ -16,17 +16,24 @@ SIZES = (9, 1, 5, 2)
 ATOMS, BONDS = (119, 5, 12, 12, 10, 6, 6, 2, 2), (5, 6, 2)
 
 
-def graphs_with_nets(hops: int, node_types: tuple[int, ...] = ATOMS, edge_types: tuple[int, ...] = BONDS) -> GraphStore:
-    """Graphs with categories and the nets of all nodes."""
-    batch = example_batch(SIZES, node_types=node_types, edge_types=edge_types, pairs=False)
+def graphs_of(
+    sizes: tuple[int, ...], node_types: tuple[int, ...] = ATOMS, edge_types: tuple[int, ...] = BONDS
+) -> GraphStore:
+    """Graphs with categories."""
+    batch = example_batch(sizes, node_types=node_types, edge_types=edge_types, pairs=False)
     graph = batch.ragged.graph_id[batch.edge_index[0]]
-    store = GraphStore.from_arrays(
-        SIZES,
-        torch.bincount(graph, minlength=len(SIZES)),
+    return GraphStore.from_arrays(
+        sizes,
+        torch.bincount(graph, minlength=len(sizes)),
         batch.edge_index - batch.ragged.ptr[graph],
         x=batch.x,
         edge_attr=batch.edge_attr,
     )
+
+
+def graphs_with_nets(hops: int, node_types: tuple[int, ...] = ATOMS, edge_types: tuple[int, ...] = BONDS) -> GraphStore:
+    """The same with the nets of all nodes."""
+    store = graphs_of(SIZES, node_types, edge_types)
     transforms = {"HopNeighbors": HopNeighbors(hops), "EgoNetEdges": EgoNetEdges(hops)}
     return with_outputs(store, transforms, {name: each(store) for name, each in transforms.items()})
 

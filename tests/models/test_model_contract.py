@@ -15,11 +15,12 @@ from graphbench.encoders.node.linear import LinearNode
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
-DIM, HOPS = 16, 5
+DIM, HOPS, RING = 16, 5, 5
 EDGE_COLUMNS = {"SUN": 4 * (DIM + 2 + DIM)}
 """Where a model reads other edge states than DIM columns."""
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
+    "CIN": [{"longest_ring": RING}, {"longest_ring": RING, "pool": "add"}],
     "CRaWl": [{"steps": 6, "eval_steps": 6, "window": 3, "kernel": 3, "start_ratio": ratio} for ratio in (1.0, 0.5)],
     "DeeperGCN": [{}, {"virtual_node": True}],
     "GatedGCNLSPE": [{"positions": 4}, {"positions": 4, "unit_positions": False}],
@@ -28,13 +29,14 @@ OWN = {
         {"hops": HOPS, "hop_dim": 4, "centroid": False, "combine": "add", "pool": "mean", "inner_layers": 2},
     ],
     "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
+    "MGT": [{"clusters": 3, "distance_gates": False}],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
-OF_GRAPHS = {"GNNAK", "GraphMixer", "SUN"}
+OF_GRAPHS = {"CIN", "GNNAK", "GraphMixer", "MGT", "SUN"}
 """Models whose heads read one row per graph."""
 OF_NUMBERS = {"CRaWl"}
 """Models that are invariant in distribution only."""
@@ -90,8 +92,9 @@ def _graph(size, edges, seed):
     edge_index = torch.stack([source[~loops], target[~loops]])
     x, edge_attr = draw(size, 4), draw(edge_index.shape[1], 2)
     store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
-    arguments = {"Patches": 4, "PatchEdges": 4, "EgoNetEdges": HOPS}
-    sets = {name: registry.lookup("transforms", name)(each)(store) for name, each in arguments.items()}
+    arguments = {"Patches": [4], "PatchEdges": [4], "EgoNetEdges": [HOPS]}
+    arguments |= {"UndirectedEdges": [], "Rings": [RING], "RingEdges": [RING]}
+    sets = {name: registry.lookup("transforms", name)(*each)(store) for name, each in arguments.items()}
     edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"].long()) for name, out in sets.items()}
     return GraphBatch(
         Ragged.from_sizes([size]),
@@ -114,13 +117,21 @@ def _hops(size, edge_index):
 
 def _renumbered(graph, nodes, edges):
     """The pairs of the edge sets with other numbers of nodes and edges."""
-    members, inside, nets = (graph.edge_sets[name] for name in ("Patches", "PatchEdges", "EgoNetEdges"))
+    members, inside, nets, pairs = (
+        graph.edge_sets[name] for name in ("Patches", "PatchEdges", "EgoNetEdges", "UndirectedEdges")
+    )
     facts = inside.attr.clone()
     facts[:, 0] = edges.argsort()[facts[:, 0]]
     return {
         "Patches": EdgeSet(nodes.argsort()[members.index], members.ptr, members.attr),
         "PatchEdges": EdgeSet(nodes.argsort()[inside.index], inside.ptr, facts),
         "EgoNetEdges": EdgeSet(nodes.argsort()[nets.index], nets.ptr, edges.argsort()[nets.attr]),
+        "UndirectedEdges": EdgeSet(nodes.argsort()[pairs.index], pairs.ptr, edges.argsort()[pairs.attr]),
+        **{
+            name: EdgeSet(nodes.argsort()[each.index], each.ptr, each.attr)
+            for name, each in graph.edge_sets.items()
+            if "Ring" in name
+        },
     }
 
 

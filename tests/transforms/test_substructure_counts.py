@@ -12,7 +12,6 @@ from networkx.algorithms.isomorphism import GraphMatcher
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.transforms import substructure_counts
 from graphbench.transforms.algorithms import substructures
 from graphbench.transforms.substructure_counts import EdgeSubstructureCounts, SubstructureCounts
 from tests.transforms.small_graphs import undirected
@@ -47,7 +46,7 @@ def test_equals_isomorphisms_on_random_graphs(
     arguments: dict[str, Any], patterns: list[nx.Graph], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(substructures, "_ROWS", rows)
-    monkeypatch.setattr(substructure_counts, "_NODES", rows)
+    monkeypatch.setattr(substructures, "_NODES", rows)
     inside, between = (0.9, 0.3) if "cliques" in arguments else (0.6, 0.2)  # long cycles without chords are rare in one
     store = sbm_cluster((4,), 0, base=BlockModel(2, 4, 5, inside, between))
     of_nodes = SubstructureCounts(**arguments)(store)["counts"]

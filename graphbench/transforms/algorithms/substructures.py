@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from graphbench.data.files.progress import report
+from graphbench.data.store import GraphStore
+
+_NODES = 1 << 15  # of the graphs that are searched at a time
 _ROWS = 1 << 19  # paths grown at a time
 
 
@@ -50,6 +55,49 @@ class SimpleGraph:
             yield np.column_stack([paths[row], self.target[self.ptr[paths[row, -1]] + neighbour]])
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some graphs of a store, one after the other, as one simple graph.
+
+    Attributes:
+        nodes: rows of their nodes in the store.
+        edges: rows of their edges.
+        first_node: (graphs,) int64, the first node of every graph, counted from the first of the part.
+        first_edge: (graphs,) int64, the same of the edges.
+        source: (E,) int64 nodes of these edges, counted from the first of the part.
+        target: (E,) int64.
+        graph: without directions, repetitions and loops.
+    """
+
+    nodes: slice
+    edges: slice
+    first_node: np.ndarray
+    first_edge: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    graph: SimpleGraph
+
+    def graph_of(self, node: np.ndarray) -> np.ndarray:
+        """Graphs of nodes, both counted from the first of the part."""
+        return np.searchsorted(self.first_node, node, "right") - 1
+
+
+def parts(store: GraphStore) -> Iterator[Part]:
+    """All graphs, some at a time; progress is reported."""
+    node_ptr, edge_ptr = store.node_ptr.numpy(), store.edge_ptr.numpy()
+    first = 0
+    while first < store.num_graphs:
+        last = max(first + 1, int(np.searchsorted(node_ptr, node_ptr[first] + _NODES, "right")) - 1)
+        nodes, edges = slice(node_ptr[first], node_ptr[last]), slice(edge_ptr[first], edge_ptr[last])
+        first_node, first_edge = node_ptr[first:last] - nodes.start, edge_ptr[first:last] - edges.start
+        shift = np.repeat(first_node, np.diff(edge_ptr[first : last + 1]))
+        source, target = store.edge_index[:, edges].numpy().astype(np.int64) + shift
+        graph = SimpleGraph(source, target, int(nodes.stop - nodes.start))
+        yield Part(nodes, edges, first_node, first_edge, source, target, graph)
+        report(int(nodes.stop), store.num_nodes)
+        first = last
+
+
 def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarray]:
     """Blocks (M, k) of cycles of 3 .. ``longest`` nodes, in their order around the cycle; the first is the smallest.
 
@@ -61,7 +109,7 @@ def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarr
         longest: nodes of a cycle.
         induced: cycles with a chord are left out.
     """
-    todo = [_edges(graph)] if longest >= 3 else []
+    todo = [undirected_edges(graph)] if longest >= 3 else []
     while todo:
         for paths in graph.grown(todo.pop()):
             start, end, inner = paths[:, 0], paths[:, -1], paths[:, 1:-1]
@@ -78,7 +126,7 @@ def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarr
 
 def cliques(graph: SimpleGraph, largest: int) -> Iterator[np.ndarray]:
     """Blocks (M, k) of cliques of 3 .. ``largest`` nodes, in ascending order."""
-    todo = [_edges(graph)] if largest >= 3 else []
+    todo = [undirected_edges(graph)] if largest >= 3 else []
     while todo:
         for paths in graph.grown(todo.pop()):
             end = paths[:, -1]
@@ -88,7 +136,7 @@ def cliques(graph: SimpleGraph, largest: int) -> Iterator[np.ndarray]:
                 todo.append(paths)
 
 
-def _edges(graph: SimpleGraph) -> np.ndarray:
-    """(D / 2, 2) edges, from the smaller to the larger node."""
+def undirected_edges(graph: SimpleGraph) -> np.ndarray:
+    """(D / 2, 2) edges, from the smaller to the larger node, in ascending order."""
     upwards = graph.source < graph.target
     return np.column_stack([graph.source[upwards], graph.target[upwards]])
