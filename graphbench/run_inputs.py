@@ -16,7 +16,7 @@ from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, read_data
 from graphbench.factory.pretrained import run_configuration
 from graphbench.preflight import Run, declared_identity
-from graphbench.runs.identity import RunIdentity, described
+from graphbench.runs.identity import WEIGHTS, RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.train.pretrained import find_run, read_best
 
@@ -133,7 +133,7 @@ def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:
 
 def pretrained_identity(config: Config, path: Path) -> RunIdentity:
     """The part of a run's identity that the run it starts from is."""
-    return RunIdentity(config.hash, {f"weights of {path}": digest(read_best(path)["model"])})
+    return RunIdentity(config.hash, {f"{WEIGHTS}{path}": digest(read_best(path)["model"])})
 
 
 def _lineage(path: Path) -> Iterator[tuple[Path, RunRecord | None]]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 CONFIGURATION = "configuration"
+WEIGHTS = "weights of "
+"""Beginning of the name of what a run started from; behind it the folder of that run."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,13 @@ class RunIdentity:
         """Name -> digest here and there, of all that both know and that is not the same."""
         here, there = ({CONFIGURATION: each.config_hash, **each.inputs} for each in (self, other))
         return {name: (here[name], there[name]) for name in here if name in there and here[name] != there[name]}
+
+    def differences_of_one_run(self, other: RunIdentity) -> dict[str, tuple[str, str]]:
+        """:meth:`differences` of one run then and now: it started from one other run, in whichever folder that lies."""
+        ours, theirs = ([name for name in each.inputs if name.startswith(WEIGHTS)] for each in (self, other))
+        if len(ours) == len(theirs) == 1:
+            other = RunIdentity(other.config_hash, {**other.inputs, ours[0]: other.inputs[theirs[0]]})
+        return self.differences(other)
 
     def joined(self, other: RunIdentity) -> RunIdentity:
         """What is known of either."""

@@ -75,7 +75,7 @@ class RunDirectory:
                 f"{self.path}: holds the record of run {record.run_id} (a copy of its folder, or of its files), which "
                 f"would count twice. Put back what belongs here, or {_ADVICE}"
             )
-        different = {} if record is None else record.identity.differences(identity)
+        different = {} if record is None else record.identity.differences_of_one_run(identity)
         if record is not None and different:
             see = f"; see {self.path / 'config.yaml'}" if CONFIGURATION in different else ""
             if CONFIGURATION in different and settings and record.settings:
@@ -95,7 +95,9 @@ class RunDirectory:
             UserError: another process works here.
         """
         record = self.record
-        another = record is not None and (record.run_id != self.path.name or record.identity.differences(identity))
+        another = record is not None and (
+            record.run_id != self.path.name or record.identity.differences_of_one_run(identity)
+        )
         return self.set_aside() if another else None
 
     def set_aside(self) -> Path:

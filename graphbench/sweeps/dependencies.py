@@ -97,23 +97,21 @@ def bases_first(entries: Sequence[Entry]) -> list[Entry]:
     return list(ordered.values())
 
 
-def needed_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> int | None:
-    """Which run of its base a run of an entry starts from, as :func:`graphbench.train.pretrained.find_run` has it.
+def base_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> Path:
+    """Folder of the run of its base that a run of an entry starts from.
+
+    That is what :func:`graphbench.train.pretrained.find_run` finds once all of them are there.
 
     Args:
         entry: builds on another.
         run_id: of its run.
-        of_base: ids of the runs that the base will have.
-
-    Returns:
-        None: none of these.
+        of_base: ids of the runs that the sweep trains of the base.
     """
+    assert entry.base is not None
     source = Path(entry.config.tree.pretrained.dir)
     if source != entry.base:
-        return int(source.name) if int(source.name) in of_base else None
-    if run_id in of_base:
-        return run_id
-    return of_base[0] if len(of_base) == 1 else None
+        return source
+    return source / str(of_base[0] if len(of_base) == 1 else run_id)
 
 
 class WorkQueue:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.config.config import flat
@@ -15,7 +16,6 @@ from graphbench.factory.data import read_data
 from graphbench.preflight import Checked, declared_identity
 from graphbench.run_inputs import pretrained_identity, run_inputs
 from graphbench.sweeps.study import Study
-from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
     from graphbench.sweeps.plan import PlannedEntry
@@ -78,11 +78,14 @@ def finished_runs(checked: Checked) -> frozenset[int]:
     )
 
 
-def stale_runs(checked: Checked, waiting: Collection[int], overwrite: bool) -> frozenset[int]:
+def stale_runs(
+    checked: Checked, sources: Mapping[int, Path], waiting: Collection[int], overwrite: bool
+) -> frozenset[int]:
     """Ids of the runs that lie in the way, since the run that they started from is another today or will be.
 
     Args:
         checked: starts from another entry's runs.
+        sources: run id -> folder of that run.
         waiting: ids of those whose base is still to be trained. Without ``overwrite`` they are compared after that.
         overwrite: they will be moved aside.
 
@@ -98,10 +101,10 @@ def stale_runs(checked: Checked, waiting: Collection[int], overwrite: bool) -> f
         if run.run_id in waiting:
             stale |= {run.run_id} if overwrite else set()
             continue
-        source = find_run(checked.config.tree.pretrained.dir, run.run_id)
-        identity = declared_identity(checked.config, run).joined(pretrained_identity(checked.config, source))
+        weights = pretrained_identity(checked.config, sources[run.run_id])
+        identity = declared_identity(checked.config, run).joined(weights)
         if not overwrite:
             directory.refuse_another(identity)
-        elif record.identity.differences(identity):
+        elif record.identity.differences_of_one_run(identity):
             stale.add(run.run_id)
     return frozenset(stale)

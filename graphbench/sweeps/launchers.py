@@ -66,17 +66,16 @@ def submit(arrays: Arrays, items: Sequence[WorkItem], settings: SlurmSettings, o
     Raises:
         UserError: SLURM's programs are missing, or refuse.
     """
-    from graphbench.sweeps.slurm import not_queued
     from graphbench.sweeps.slurm_settings import with_flags
 
     settings = with_flags(settings, options.slurm)
     if options.dry_run:
         print("\n".join(arrays.scripts(items, settings, options.jobs)), end="")
     elif items:
-        new = not_queued(items, arrays.queued())
-        jobs = ", ".join(arrays.submit(new, settings, options.jobs))
+        numbers, count = arrays.submit(items, settings, options.jobs)
+        jobs = ", ".join(numbers)
         print(
-            f"{len(new)} submitted{f' as job array {jobs}' if jobs else ''}, {len(items) - len(new)} in the queue "
+            f"{count} submitted{f' as job array {jobs}' if jobs else ''}, {len(items) - count} in the queue "
             f"already; scripts and logs in {arrays.folder}. The same command says how far it is, with --wait all the "
             "time.",
             file=sys.stderr,

@@ -12,7 +12,7 @@ from graphbench.errors import UserError, unknown
 from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
 from graphbench.sweeps.cells import CellSpec, check_cells
-from graphbench.sweeps.dependencies import bases_first, needed_run
+from graphbench.sweeps.dependencies import base_run, bases_first
 from graphbench.sweeps.finished import finished_runs, stale_runs
 from graphbench.sweeps.run_item import RunItem
 from graphbench.sweeps.search import SearchPlan
@@ -32,7 +32,8 @@ class PlannedEntry:
         finished: run ids of those that need not be trained.
         search: what its trials are made from; None: the entry itself is trained.
         ended: trials of the search that are done.
-        needs: run id -> key of the run that it starts from, where the sweep trains that, too.
+        sources: run id -> folder of the run of another entry that it starts from; empty: it builds on none.
+        needs: run id -> key of that run, where the sweep trains it, too.
         stale: ids of runs on disk that started from other weights than are, or will be, there.
         together: whether its missing runs are one piece of work, trained in turns.
     """
@@ -43,6 +44,7 @@ class PlannedEntry:
     finished: frozenset[int]
     search: SearchPlan | None = None
     ended: int = 0
+    sources: Mapping[int, Path] = field(default_factory=dict)
     needs: Mapping[int, RunKey] = field(default_factory=dict)
     stale: frozenset[int] = frozenset()
     together: bool = False
@@ -133,14 +135,15 @@ def _plan_entry(
     stale: frozenset[int] = frozenset()
     try:
         runs = planned_runs(entry.config, repeat)
-        needs = _needs(entry, runs, base)
+        sources = _sources(sweep, entry, runs)
+        needs = _needs(sources, base)
         source = base.checked.config if base and runs[0].run_id in needs else None
         # A search writes into a folder of its own: what lies in the entry's is no obstacle.
         checked = check(entry.config, repeat=repeat, overwrite=overwrite or searches, base=source)
         to_train = {item.key for item in base.missing} if base else set()
         waiting = {run_id for run_id, key in needs.items() if key in to_train}
         if entry.base and not searches:
-            stale = stale_runs(checked, waiting, overwrite)
+            stale = stale_runs(checked, sources, waiting, overwrite)
     except UserError as error:
         raise UserError(f"{entry.where}: {entry.config.name} ({entry.cell}): {error}") from None
     if checked.fabric.world_size > 1:
@@ -151,18 +154,26 @@ def _plan_entry(
     if trials and entry.search:
         search = _search(sweep, entry, checked, trials)
         ended = search_status(search).ended
-        return PlannedEntry(entry, checked, repeat, frozenset(), search, ended, needs)
+        return PlannedEntry(entry, checked, repeat, frozenset(), search, ended, sources, needs)
     finished = finished_runs(checked) - waiting - stale
-    return PlannedEntry(entry, checked, repeat, finished, needs=needs, stale=stale)
+    return PlannedEntry(entry, checked, repeat, finished, sources=sources, needs=needs, stale=stale)
 
 
-def _needs(entry: Entry, runs: Sequence[Run], base: PlannedEntry | None) -> dict[int, tuple[str, str]]:
+def _sources(sweep: Sweep, entry: Entry, runs: Sequence[Run]) -> dict[int, Path]:
+    """Run id -> folder of the run of its base that it starts from; empty: the entry builds on no other."""
+    if entry.base is None:
+        return {}
+    base = next(each for each in sweep.entries if each.folder == entry.base)
+    of_base = [run.run_id for run in planned_runs(base.config, sweep.repeat(base))]
+    return {run.run_id: base_run(entry, run.run_id, of_base).resolve() for run in runs}
+
+
+def _needs(sources: Mapping[int, Path], base: PlannedEntry | None) -> dict[int, RunKey]:
     """Run id -> key of the run of the base that it starts from, as far as the sweep trains that."""
     if base is None or base.search is not None:  # trials leave nothing in the folder that pretrained.dir names
         return {}
-    of_base = [run.run_id for run in base.checked.runs]
-    needed = {run.run_id: needed_run(entry, run.run_id, of_base) for run in runs}
-    return {run_id: (str(base.checked.folder), str(source)) for run_id, source in needed.items() if source is not None}
+    trained = {base.checked.directory(run).path.resolve() for run in base.checked.runs}
+    return {run_id: (str(path.parent), path.name) for run_id, path in sources.items() if path in trained}
 
 
 def _check_table(sweep: Sweep, planned: Sequence[PlannedEntry]) -> None:

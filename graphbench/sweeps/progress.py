@@ -40,6 +40,7 @@ class SweepProgress:
         self.finished = finished
         self.done = 0
         self.finished_runs = 0
+        self._noted = ""
         self.failures: list[Failure] = []
         self.failed_trials: list[Failure] = []
         self._scores: dict[str, dict[str, list[float]]] = {}  # validation, by column and metric, then by row
@@ -112,6 +113,12 @@ class SweepProgress:
         """A process was killed; its run goes on in another one."""
         self._running.pop(item.key, None)
         self._print(f"{self._count()} {item.name}: {reason}; it is started once more")
+
+    def note(self, text: str) -> None:
+        """Something else that is worth a line, unless it is what was noted last."""
+        if text != self._noted:
+            self._print(text)
+        self._noted = text
 
     def refresh(self) -> None:
         """Draws the live table again."""

@@ -50,12 +50,8 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
         import ray
     except ImportError:
         raise UserError("--launcher ray needs Ray, which is not installed: pip install 'graphbench-gt[ray]'.") from None
-    root = str(Path(__file__).resolve().parents[2])
     try:
-        ray.init(
-            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}},
-            log_to_driver=False,
-        )
+        ray.init(runtime_env={"env_vars": _environment()}, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(f"--launcher ray cannot reach a cluster: {error}") from None
     waiting = WorkQueue(items)
@@ -79,6 +75,14 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
             with suppress(Exception):  # of runs that were cancelled
                 ray.wait(list(running), num_returns=len(running), timeout=GRACE_PERIOD)
             ray.shutdown()
+
+
+def _environment() -> dict[str, str]:
+    """What a run reads of this process's environment; machines of a cluster have that of the one who started it."""
+    root, path = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
+    own = {name: value for name, value in os.environ.items() if name.startswith("GRAPHBENCH_")}
+    own |= {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
+    return own | {"PYTHONPATH": os.pathsep.join([root, path] if path else [root])}
 
 
 def _train(plain: dict[str, Any], folder: str) -> dict[str, Any]:

@@ -36,14 +36,14 @@ class RunItem(WorkItem):
     def keys(self) -> tuple[RunKey, ...]:
         """Folder and run, of every run."""
         search = self.planned.search
-        folder = str(search.folder if search else self.planned.checked.folder)
+        folder = str((search.folder if search else self.planned.checked.folder).resolve())
         return tuple((folder, str(run.run_id)) for run in self.runs) or ((folder, str(self.number)),)
 
     @property
     def needs(self) -> frozenset[RunKey]:
         """Keys of the runs that it starts from, as far as they are trained with it."""
-        numbers = {run.run_id for run in self.runs} or {self.number}
-        return frozenset(key for number, key in self.planned.needs.items() if number in numbers)
+        needs = self.planned.needs
+        return frozenset(needs[run.run_id] for run in self.runs or self.planned.checked.runs if run.run_id in needs)
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
@@ -76,7 +76,7 @@ class RunItem(WorkItem):
 
     def spec(self) -> RunSpec:
         """What a worker needs to train it."""
-        entry = self.planned.entry
+        entry, runs = self.planned.entry, self.runs or self.planned.checked.runs
         return RunSpec(
             file=entry.file,
             overrides=entry.overrides,
@@ -84,6 +84,7 @@ class RunItem(WorkItem):
             repeat=self.planned.repeat,
             run_ids=tuple(run.run_id for run in self.runs) or None,
             together=len(self.runs) > 1,
+            bases=tuple(str(self.planned.sources[run.run_id]) for run in runs if self.planned.sources),
             config_hash=entry.config.hash,
             log_file=self.planned.log_file,
             search=self.planned.search,

@@ -52,6 +52,7 @@ class RunSpec(Spec):
         repeat: number of seeds of the entry.
         run_ids: which of its runs; None: all of them (a trial).
         together: whether these are trained in turns, in one process.
+        bases: folder of the run of another entry that each of the runs starts from; empty: they build on no entry.
         config_hash: of the configuration as it was checked.
         log_file: takes what the run prints.
         search: the search that the trial belongs to; None: a run.
@@ -66,6 +67,7 @@ class RunSpec(Spec):
     log_file: Path
     search: SearchPlan | None = None
     together: bool = False
+    bases: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -80,7 +82,8 @@ class RunSpec(Spec):
         paths = {"file": Path(plain["file"]), "log_file": Path(plain["log_file"])}
         search = plain["search"] and SearchPlan.from_plain(plain["search"])
         runs = None if plain["run_ids"] is None else tuple(plain["run_ids"])
-        return cls(**{**plain, **paths, "overrides": tuple(plain["overrides"]), "search": search, "run_ids": runs})
+        lists = {"overrides": tuple(plain["overrides"]), "run_ids": runs, "bases": tuple(plain.get("bases", ()))}
+        return cls(**{**plain, **paths, **lists, "search": search})
 
     def run(self) -> RunResult:
         """Trains."""
@@ -96,10 +99,10 @@ class RunSpec(Spec):
             return RunResult("failed", str(error))
 
     def load_config(self) -> Config:
-        """The configuration of the entry, as long as it is what was checked.
+        """The configuration of the entry, as long as it is what was checked and what it builds on has finished.
 
         Raises:
-            UserError: it is not.
+            UserError: it is not, or that has not.
         """
         config = load_entry(self.file, self.overrides, self.origins)
         if config.hash != self.config_hash:
@@ -107,7 +110,17 @@ class RunSpec(Spec):
                 f"{self.file}: hash {self.config_hash} when the sweep began, {config.hash} now: the file, one it is "
                 "based on, or the program was changed meanwhile. Start the sweep again."
             )
+        if self.bases:
+            self._check_bases(config)
         return config
+
+    def _check_bases(self, config: Config) -> None:
+        from graphbench.preflight import planned_runs
+        from graphbench.train.pretrained import check_base
+
+        runs = self.run_ids or [run.run_id for run in planned_runs(config, self.repeat)]
+        for run_id, base in zip(runs, self.bases, strict=True):
+            check_base(config.tree.pretrained.dir, run_id, base)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Runs on a cluster: one SLURM job array per call, with plain ``sbatch`` and ``squeue`` (no accounting is needed).
 
-Everything is in ``<out_dir>/<sweep>-slurm/array-<n>/``: the script, the runs, the job's number, logs, results. What is
-queued or running already, from this call or an earlier one, is not submitted again.
+Everything is in ``<out_dir>/<sweep>-slurm/array-<n>/``: the script, the runs, logs, results. What is queued or running
+already, from whichever call, is not submitted again: the queue is asked for the scripts of these folders, so that a job
+counts of which nobody was told (``sbatch`` lost its connection, or was killed).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,11 @@ GRACE_PERIOD = 120
 POLL_INTERVAL = 5.0
 """Seconds between two queries of the queue."""
 
+SEEN_AFTER = 90.0
+"""Seconds after which a file of another machine is surely seen here: NFS asks again after up to 60."""
+
+_DIRECTIVE = "#SBATCH "
+
 
 @dataclass(frozen=True)
 class _Submitted:
@@ -46,20 +52,23 @@ class _Submitted:
         folder: of the array.
         index: of the item in the array.
         job: of the array that trains it.
-        queue_name: number of the array, of the job, and name: as the queue prints them.
     """
 
     key: RunKey
     folder: ArrayFolder
     index: int
     job: int
-    queue_name: tuple[str, str, str]
 
     @property
     def keys(self) -> list[RunKey]:
         """Of its runs."""
         folder, numbers = self.key
         return [(folder, number) for number in numbers.split(",")]
+
+    @property
+    def place(self) -> tuple[Path, str]:
+        """Its script and the number of its job, as the queue prints them."""
+        return self.folder.script.resolve(), str(self.job)
 
     @property
     def result(self) -> RunResult | None:
@@ -85,65 +94,71 @@ class Arrays:
         self.folder = out_dir / f"{self.name}-slurm"
 
     def scripts(self, items: Sequence[WorkItem], settings: SlurmSettings, jobs: int | None) -> list[str]:
-        """The scripts that would be submitted for these items."""
-        scripts = []
+        """The scripts that would be submitted for these items, with words for the numbers of their job arrays."""
+        made, words = [], dict[RunKey, str]()
         for number, part in enumerate(_parts(items, settings), self._next()):
-            size = math.ceil(len(part) / settings.runs)
-            array, after = self._array(number), self._jobs_of({key for item in part for key in item.needs})
-            scripts.append(_script(array, f"{self.name}.{number}", size, settings, jobs, after))
-        return scripts
+            made.append(_script(self._array(number), self.name, part, settings, jobs, words))
+            words |= dict.fromkeys(_keys(part), f"<job of array-{number}>")
+        return made
 
-    def submit(self, items: Sequence[WorkItem], settings: SlurmSettings, jobs: int | None) -> list[str]:
-        """Submits the items, in order; returns the numbers of the job arrays.
+    def submit(self, items: Sequence[WorkItem], settings: SlurmSettings, jobs: int | None) -> tuple[list[str], int]:
+        """Submits what is not in the queue, in order. Of several calls each waits for the others.
 
         Items that build on others are in arrays of their own, which start after those of the others.
+
+        Returns:
+            The numbers of the job arrays, and how many items are in them.
 
         Raises:
             UserError: ``sbatch`` is missing or refuses.
         """
-        submitted = []
-        for stage in stages(items):
-            for part, script in zip(_parts(stage, settings), self.scripts(stage, settings, jobs)):
+        _check_installed("squeue", "sbatch")
+        numbers, count = [], 0
+        with atomic.locked(self.folder):
+            queued = self.queued()
+            new = not_queued(items, queued)
+            for part in _parts(new, settings):
                 array = self._array(self._next())
+                script = _script(array, self.name, part, settings, jobs, queued)
                 array.write([item.key for item in part], [item.spec() for item in part], settings.runs)
                 atomic.write_text(array.script, script)
-                job = _call("sbatch", "--parsable", str(array.script)).split(";")[0].strip()
-                atomic.write_text(array.job_file, job)
-                submitted.append(job)
-        return submitted
+                try:
+                    numbers.append(_submit(array.script, script))
+                except UserError as error:
+                    done = f"{count} of {len(new)} were submitted before; the same command goes on with the others."
+                    raise UserError(f"{error} {done}") from None
+                count += len(part)
+                queued |= dict.fromkeys(_keys(part), numbers[-1])
+        return numbers, count
 
-    def _jobs_of(self, keys: Set[RunKey]) -> list[str]:
-        """Numbers of the arrays with unfinished runs of these keys."""
-        unfinished = (item for item in self.submitted() if not keys.isdisjoint(item.keys) and item.result is None)
-        return list(dict.fromkeys(item.queue_name[0] for item in unfinished))
-
-    def queued(self) -> set[RunKey]:
-        """Keys of the runs that are in the queue and have not ended.
+    def queued(self) -> dict[RunKey, str]:
+        """The runs that are in the queue and have not ended, each with the number of its job array.
 
         Raises:
             UserError: ``squeue`` is missing or fails.
         """
-        # %F, %K: number of the array and of its job; pending jobs have a line each because of -r.
-        lines = _call("squeue", "--me", "-h", "-r", "-o", "%F %K %j").splitlines()
-        present = {tuple(line.split(maxsplit=2)) for line in lines}
-        waiting = (item for item in self.submitted() if item.queue_name in present and item.result is None)
-        return {key for item in waiting for key in item.keys}
+        # %F, %K, %o: number of the array and of its job, the script; pending jobs have a line each because of -r. Not
+        # only those of this user: another one may have submitted the same sweep.
+        lines = _call("squeue", "-h", "-r", f"--name={self.name}", "-o", "%F %K %o").splitlines()
+        jobs = (line.split(maxsplit=2) for line in lines)
+        present = {(Path(job[2]).resolve(), job[1]): job[0] for job in jobs if len(job) == 3}
+        waiting = (item for item in self.submitted() if item.place in present and item.result is None)
+        return {key: present[item.place] for item in waiting for key in item.keys}
 
     def submitted(self) -> Iterator[_Submitted]:
-        """Everything that was ever submitted, the earliest first."""
-        for number in range(self._next()):
+        """Everything that was ever handed to ``sbatch``, the earliest first."""
+        for number in self._numbers():
             array = self._array(number)
-            if not array.job_file.is_file():
-                continue  # sbatch has refused it
-            array_job = array.job_file.read_text().strip()
-            keys, runs = array.keys()
-            for index, key in enumerate(keys):
-                job = index // runs
-                yield _Submitted(key, array, index, job, (array_job, str(job), f"{self.name}.{number}"))
+            if array.script.is_file():
+                keys, runs = array.keys()
+                yield from (_Submitted(key, array, index, index // runs) for index, key in enumerate(keys))
+
+    def _numbers(self) -> list[int]:
+        names = (path.name.removeprefix("array-") for path in self.folder.glob("array-*"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def _next(self) -> int:
-        numbers = [int(path.name.removeprefix("array-")) for path in self.folder.glob("array-*")]
-        return max(numbers, default=-1) + 1
+        return max(self._numbers(), default=-1) + 1
 
     def _array(self, number: int) -> ArrayFolder:
         return ArrayFolder(self.folder / f"array-{number}")
@@ -180,14 +195,17 @@ def wait(arrays: Arrays, items: Sequence[WorkItem], progress: SweepProgress) -> 
         if part is not None:
             pending[part.key] = (part, submitted)
     started: set[RunKey] = set()
+    last_seen = dict.fromkeys(pending, time.monotonic())
     while pending:
-        queued = arrays.queued()
+        queued = _queued(arrays, progress)
         for key, (item, submitted) in list(pending.items()):
             result = submitted.result
             if key not in started and (result or submitted.log.is_file()):
                 started.add(key)
                 progress.started(item)
-            if result is None and not queued.isdisjoint(submitted.keys):
+            if queued is None or any(run in queued for run in submitted.keys):
+                last_seen[key] = time.monotonic()
+            if result is None and time.monotonic() - last_seen[key] < SEEN_AFTER:
                 continue
             reason = f"its job ended without a result: killed, or cancelled; see {submitted.log}"
             progress.ended(item, result or RunResult("failed", reason))
@@ -197,26 +215,47 @@ def wait(arrays: Arrays, items: Sequence[WorkItem], progress: SweepProgress) -> 
             time.sleep(POLL_INTERVAL)
 
 
+def _queued(arrays: Arrays, progress: SweepProgress) -> Collection[RunKey] | None:
+    """What is in the queue; None where SLURM does not answer, whose controller may be starting again."""
+    try:
+        return arrays.queued()
+    except UserError as error:
+        progress.note(str(error))
+        return None
+
+
 def _parts(items: Sequence[WorkItem], settings: SlurmSettings) -> Iterator[Sequence[WorkItem]]:
-    """The items of one array after the other."""
+    """The items of one array after the other; what builds on others comes after them, in an array of its own."""
     size = MAX_ARRAY_SIZE * settings.runs
-    return (items[start : start + size] for start in range(0, len(items), size))
+    for stage in stages(items):
+        yield from (stage[start : start + size] for start in range(0, len(stage), size))
+
+
+def _keys(items: Sequence[WorkItem]) -> list[RunKey]:
+    return [key for item in items for key in item.keys]
 
 
 def _script(
-    array: ArrayFolder, name: str, size: int, settings: SlurmSettings, jobs: int | None, after: Sequence[str]
+    array: ArrayFolder,
+    name: str,
+    items: Sequence[WorkItem],
+    settings: SlurmSettings,
+    jobs: int | None,
+    arrays: Mapping[RunKey, str],
 ) -> str:
+    """The script of an array; ``arrays``: numbers of those with the runs that it may have to wait for."""
     root = Path(__file__).resolve().parents[2]
-    at_once = f"%{jobs}" if jobs else ""
+    size, at_once = math.ceil(len(items) / settings.runs), f"%{jobs}" if jobs else ""
+    after = sorted({arrays[key] for item in items for key in item.needs if key in arrays})
     output = str(array.path.resolve()).replace("%", "%%") + "/%a.log"
     directives = [f"--job-name={name}", f"--array=0-{size - 1}{at_once}", f"--output={shlex.quote(output)}"]
     directives += [f"--dependency=afterany:{':'.join(after)}"] if after else []
     directives += ["--open-mode=append", "--ntasks=1", f"--signal=B:USR1@{GRACE_PERIOD}", *settings.directives()]
     lines = [
         "#!/bin/bash",
-        *(f"#SBATCH {directive}" for directive in directives),
+        *(f"{_DIRECTIVE}{directive}" for directive in directives),
         *settings.setup,
-        f"cd {shlex.quote(str(Path.cwd()))}",
+        f"cd {shlex.quote(str(Path.cwd()))} || exit",  # elsewhere relative paths would be others
         f"export PYTHONPATH={shlex.quote(str(root))}${{PYTHONPATH:+:$PYTHONPATH}}",
         f"export OMP_NUM_THREADS=${{OMP_NUM_THREADS:-{settings.cpus}}}",
         f"export GRAPHBENCH_REQUEUE={int(settings.requeue)}",
@@ -226,13 +265,27 @@ def _script(
     return "\n".join(lines) + "\n"
 
 
+def _submit(path: Path, script: str) -> str:
+    """Hands a script to ``sbatch``; the number of its job array."""
+    # Once more on the command line: variables of the environment (SBATCH_PARTITION, ...) win over what a script says.
+    lines = (line.removeprefix(_DIRECTIVE) for line in script.splitlines() if line.startswith(_DIRECTIVE))
+    options = ["--export=ALL", *shlex.split(" ".join(lines))]
+    return _call("sbatch", "--parsable", *options, str(path.resolve())).split(";")[0].strip()
+
+
 def _call(*command: str) -> str:
-    if shutil.which(command[0]) is None:
-        raise UserError(
-            f"--launcher slurm needs '{command[0]}', which is not installed here: call it on a login node of the "
-            "cluster, or take --launcher local."
-        )
+    _check_installed(command[0])
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise UserError(f"{command[0]} failed: {(done.stderr or done.stdout).strip() or f'code {done.returncode}'}")
+        reason = (done.stderr or done.stdout).strip() or f"code {done.returncode}"
+        raise UserError(f"{command[0]} failed: {reason.rstrip('.')}.")
     return done.stdout
+
+
+def _check_installed(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            raise UserError(
+                f"--launcher slurm needs '{program}', which is not installed here: call it on a login node of the "
+                "cluster, or take --launcher local."
+            )

@@ -15,13 +15,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from graphbench.errors import Interrupted
+from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.sweeps.run_spec import RunResult, Spec
 from graphbench.sweeps.worker import execute, read_spec, written
+
+TOO_SHORT = (
+    "the time limit of its job was over outside the training (reading data, computing encodings). Give it more time, "
+    "or have these ready before: graphbench prepare."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +50,6 @@ class ArrayFolder:
     def script(self) -> Path:
         """What is handed to ``sbatch``."""
         return self.path / "job.sh"
-
-    @property
-    def job_file(self) -> Path:
-        """The number of the job array, once it is submitted."""
-        return self.path / "job_id"
 
     def log(self, job: int) -> Path:
         """What a job prints before and after its runs."""
@@ -89,10 +91,15 @@ class ArrayFolder:
 
 
 class _SignalHandler:
-    """Turns SIGUSR1 into SIGTERM, and SIGTERM outside a training into an interruption."""
+    """Turns SIGUSR1 into SIGTERM, and SIGTERM outside a training into an interruption.
+
+    Attributes:
+        out_of_time: SIGUSR1 has come.
+        outside: a signal has come outside a training.
+    """
 
     def __init__(self) -> None:
-        self.out_of_time = False
+        self.out_of_time = self.outside = False
         signal.signal(signal.SIGUSR1, self._near_time_limit)
         signal.signal(signal.SIGTERM, self._stop)
 
@@ -101,29 +108,37 @@ class _SignalHandler:
         signal.raise_signal(signal.SIGTERM)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.outside = True
         raise Interrupted("stopped by SLURM outside a training")
 
 
+@exit_codes
 def main(arguments: Sequence[str]) -> int:
     """Trains the runs of this job; returns 0 where all of them have ended, well or not."""
     (path,) = arguments
     folder = ArrayFolder(Path(path))
-    signals = _SignalHandler()
+    specs = folder.specs(int(os.environ["SLURM_ARRAY_TASK_ID"]))
+    signals, comes_further = _SignalHandler(), False
     try:
-        for index, spec in folder.specs(int(os.environ["SLURM_ARRAY_TASK_ID"])).items():
+        for index, spec in specs.items():
             if folder.result(index) is not None:  # before the job was queued again
                 continue
             result = execute(spec)
-            if result.status == "interrupted":
+            if result.status == "interrupted" or (signals.outside and result.status == "failed"):
+                comes_further |= not signals.outside
                 raise Interrupted(result.reason)
             folder.write_result(index, result)
-    except Interrupted as error:
-        print(f"interrupted: {error}", file=sys.stderr)
-        if signals.out_of_time and os.environ.get("GRAPHBENCH_REQUEUE") == "1":
+            comes_further = True
+    except Interrupted:
+        stuck = not comes_further and folder.result(index) is None  # queued again, it would get to the same place
+        if signals.out_of_time and stuck:
+            folder.write_result(index, RunResult("failed", TOO_SHORT))
+        elif signals.out_of_time and os.environ.get("GRAPHBENCH_REQUEUE") == "1":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM sends it to what it takes away
             job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
-            subprocess.run(["scontrol", "requeue", job], check=False)
-        return Interrupted.exit_code
+            with suppress(OSError):  # a node without SLURM's commands
+                subprocess.run(["scontrol", "requeue", job], check=False)
+        raise
     return 0
 
 

@@ -117,6 +117,25 @@ def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[st
         )
 
 
+def check_base(folder: str, run_id: int, base: str) -> None:
+    """Refuses to start before the run has finished that is to be started from, or from another one.
+
+    Args:
+        folder: ``pretrained.dir``.
+        run_id: of the run that starts.
+        base: folder of the run that it is to start from.
+
+    Raises:
+        UserError: saying which run is missing.
+    """
+    record = RunRecord.read(Path(base, "record.json"))
+    status = "no record" if record is None else record.status
+    if status != "finished":
+        raise UserError(f"the run that it starts from has not finished: {base} ({status}).")
+    if not find_run(folder, run_id).samefile(base):  # the only one there has a checkpoint
+        raise UserError(f"the run that it starts from has no checkpoint: {base}.")
+
+
 def warnings(run: Path) -> list[str]:
     """Sentences for the log about a run that gives its parameters; none where it is finished."""
     record = RunRecord.read(run / "record.json")

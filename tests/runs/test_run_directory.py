@@ -87,6 +87,19 @@ def test_another_configuration_is_refused_with_advice(tmp_path: Path) -> None:
     assert run.record.config_hash == "h1"
 
 
+def test_a_run_that_started_from_another_folder_started_from_what_lies_there(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    made_of = {"data": "d", "weights of a/0": "first"}
+    RunRecord.start(config="c", config_hash="h1", seed=0, run_id="0", inputs=made_of).end("finished").write(
+        run.record_file
+    )
+    run.refuse_another(RunIdentity("h1", {"weights of moved/0": "first"}))
+    assert run.set_aside_another(RunIdentity("h1", {"weights of moved/0": "first"})) is None
+    with pytest.raises(UserError, match=r"of another weights of a/0 \(first there, second here\)"):
+        run.refuse_another(RunIdentity("h1", {"weights of a/1": "second"}))
+    assert run.set_aside_another(RunIdentity("h1", {"weights of a/1": "second"})) is not None
+
+
 def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
     """A copied folder of seed 0 is no run of seed 1."""
     enter(RunDirectory(tmp_path, "c", 0))

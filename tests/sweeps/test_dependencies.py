@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -15,6 +17,7 @@ import yaml
 from graphbench.errors import UserError
 from graphbench.experiment import run
 from graphbench.preflight import check
+from graphbench.runs.record import RunRecord
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.dependencies import WorkQueue, stages
@@ -56,6 +59,13 @@ def write(path: Path, first: str, second: str) -> Path:
     )
     path.write_text(f"sweep: {{name: two, seeds: 2}}\ngroups:\n{entries}")
     return path
+
+
+def with_status(folder: Path, status: str) -> None:
+    """Gives a run another status."""
+    record = RunRecord.read(folder / "record.json")
+    assert record is not None
+    dataclasses.replace(record, status=status).write(folder / "record.json")
 
 
 def _plain(folder: Path) -> Path:
@@ -193,14 +203,57 @@ def test_a_run_is_not_finished_where_its_base_is_another(
         path.write_text(path.read_text().replace("label: first", "label: first\n    common: {optim.base_lr: 0.5}"))
         sweep = read_sweep(path)
     else:
-        record = json.loads((first / "record.json").read_text())
-        (first / "record.json").write_text(json.dumps(record | {"status": "interrupted"}))
+        with_status(first, "interrupted")
         assert [len(entry.missing) for entry in plan(sweep, sweep.entries)] == [1, 1]
     planned = plan(sweep, sweep.entries, overwrite=True)
     assert [len(entry.missing) for entry in planned] == [1, 0 if state == "other weights" else 1]
     moved = {folder.parent.name for folder in set_aside(planned)}
     assert moved == {"gcn-cora-second"} | ({"gcn-cora-first"} if state == "other configuration" else set())
     assert not second.exists()
+
+
+def test_a_run_starts_from_the_run_that_was_planned_or_not_at_all(
+    tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two seeds of the base has finished, and the jobs that wait for both are started (a cluster does that)."""
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    monkeypatch.chdir(tmp_path)
+    keys = ", pretrained.adopt_architecture: false, pretrained.dir: results/gcn-cora-first"
+    sweep = read_sweep(write(tmp_path / "two.yaml", "", keys))
+    waits, base = plan(sweep, sweep.entries)
+    specs = [item.spec() for item in waits.missing]
+    assert [Path(name).relative_to(tmp_path) for spec in specs for name in spec.bases] == [
+        Path("results/gcn-cora-first/123"),
+        Path("results/gcn-cora-first/124"),
+    ]
+    run(base.checked.config, repeat=2, only=[123])
+    first = tmp_path / "results/gcn-cora-first"
+    for copied in (False, True):
+        if copied:  # the other seed has a checkpoint, and goes on
+            shutil.copytree(first / "123", first / "124")
+            with_status(first / "124", "running")
+        with pytest.raises(UserError, match=f"has not finished: {first}/124 \\({'running' if copied else 'no record'}"):
+            specs[1].load_config()
+    assert specs[0].load_config().hash == waits.checked.config.hash
+    shutil.move(first / "123/ckpt", tmp_path)
+    with pytest.raises(UserError, match=f"has no checkpoint: {first}/123"):
+        specs[0].load_config()
+    (item,) = [item for item in plan(sweep, [waits.entry])[0].missing if item.number == 124]
+    assert not item.needs, "nothing is waited for that is not trained with it"
+    assert item.spec() == specs[1]
+
+
+def test_a_trial_waits_for_all_runs_that_it_starts_from(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    keys = ", pretrained.adopt_architecture: false, pretrained.dir: results/gcn-cora-first"
+    path = write(tmp_path / "two.yaml", "", keys)
+    search = "label: second\n    search: {gnn.dropout: {low: 0.1, high: 0.5}}"
+    path.write_text(path.read_text().replace("label: second", search))
+    sweep = read_sweep(path)
+    trials, base = plan(sweep, sweep.entries, trials=2)
+    runs = frozenset(key for item in base.missing for key in item.keys)
+    assert [item.needs for item in trials.missing] == [runs] * 2
+    assert [len(item.spec().bases) for item in trials.missing] == [2, 2]
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_the_script_says_what_the_sweep_says(tmp_path: Path, capsys: pytest.Capt
     script = said.out.splitlines()[1:]
     assert script[0] == "#!/bin/bash"
     assert [line.removeprefix("#SBATCH ") for line in script if line.startswith("#SBATCH")] == [
-        "--job-name=mine.0",
+        "--job-name=mine",
         "--array=0-2%3",
         f"--output={tmp_path}/results/mine-slurm/array-0/%a.log",
         "--open-mode=append",
