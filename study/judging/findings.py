@@ -20,7 +20,7 @@ class Finding:
     Attributes:
         state: :data:`HOLDS`, :data:`FAILS`, :data:`UNDECIDED` or :data:`NOT_RUN`.
         text: the numbers, as Markdown.
-        tests: z-scores of the comparisons of runs behind it; above 0: against the claim.
+        tests: z-scores of the comparisons of runs behind it, see :func:`evidence`; above 0: against the claim.
     """
 
     state: str
@@ -31,7 +31,7 @@ class Finding:
         """Whether it fails beyond chance where so many comparisons are made (Bonferroni); without runs: whether."""
         if self.state != FAILS:
             return False
-        against = [z for z in self.tests if z > 0]
+        against = [z for z in self.tests if z >= 0]
         return not against or 2 * norm_sf(max(against)) * comparisons < SIGNIFICANT
 
 
@@ -47,12 +47,31 @@ def norm_sf(z: float) -> float:
     return math.erfc(z / math.sqrt(2)) / 2
 
 
-def z_score(ours: Quantity, other: Quantity, p_value: float | None) -> list[float]:
-    """One comparison as a z-score, above 0 where ours is worse; none without a test."""
-    if p_value is None:
-        return []
-    size = NormalDist().inv_cdf(1 - max(p_value, 1e-15) / 2)
-    return [-size if ours.beats(other) else size]
+def evidence(ours: Quantity, tests: Sequence[tuple[Quantity, float | None]]) -> list[float]:
+    """The comparisons with all rivals as one z-score: that of the one who is ahead most clearly, or behind least.
+
+    Above 0 where it is ahead, after Bonferroni over the rivals: of several that are on a par, one is ahead by chance.
+    Wins over weak rivals do not make up for a strong one. None without a test.
+    """
+    scores = [_z_score(ours, other, p_value) for other, p_value in tests if p_value is not None]
+    strongest = max(scores, default=0.0)
+    if strongest > 0:
+        return [_two_sided(min(2 * norm_sf(strongest) * len(scores), 1.0))]
+    return [strongest] if scores else []
+
+
+def standard_error(of: Sequence[Quantity]) -> float:
+    """Of a sum or difference of means of independent runs; printed numbers add none."""
+    return math.sqrt(sum((one.std or 0.0) ** 2 / one.n for one in of if one.runs and one.n))
+
+
+def _z_score(ours: Quantity, other: Quantity, p_value: float) -> float:
+    """One comparison, above 0 where ours is worse."""
+    return -_two_sided(p_value) if ours.beats(other) else _two_sided(p_value)
+
+
+def _two_sided(p_value: float) -> float:
+    return NormalDist().inv_cdf(1 - max(p_value, 1e-15) / 2)
 
 
 def against_together(tests: Sequence[float]) -> float:

@@ -26,12 +26,13 @@ from study.judging.findings import (
     Finding,
     against_together,
     as_list,
+    evidence,
     in_words,
     not_run,
     read,
     significant,
+    standard_error,
     together,
-    z_score,
 )
 from study.judging.quantities import Quantity, Source
 
@@ -63,16 +64,17 @@ def judge(rule: Mapping[str, Any], source: Source, where: str) -> list[Finding]:
 def better(source: Source, where: str, a: str, than: str | list[str], by: str = "", points: float = 0.0) -> Finding:
     """``a`` is better than each of ``than``.
 
-    Printed: by its mean; with ``by: sd`` by more than the larger of the two deviations. Runs: significantly.
-    ``points``: at least so many.
+    Printed: by its mean; with ``by: sd`` by more than the larger of the two deviations. Runs: significantly; with
+    ``by: mean`` by the mean alone. ``points``: at least so many; runs fail by that alone where the difference and two
+    standard errors are less.
     """
     ours, others, missing = read(source, a, as_list(than))
     if ours is None:
         return not_run([a])
-    states, parts, tests = [], [], list[float]()
+    states, parts, tests = [], [], list[tuple[Quantity, float | None]]()
     for other in others:
+        difference = abs(ours.mean - other.mean)
         if other.runs is None:
-            difference = abs(ours.mean - other.mean)
             spread = max(ours.std or 0.0, other.std or 0.0) if by == "sd" else 0.0
             holds = ours.beats(other) and difference > max(spread, points * other.point) - 1e-12
             states.append(HOLDS if holds else FAILS)
@@ -80,47 +82,29 @@ def better(source: Source, where: str, a: str, than: str | list[str], by: str = 
             parts.append(f"{other.name} {other.shown}{remark}")
         else:
             p_value = ours.p_value(other)
-            states.append(significant(ours, other, p_value))
-            tests += z_score(ours, other, p_value)
-            if states[-1] == HOLDS and abs(ours.mean - other.mean) < points * other.point:
-                states[-1] = FAILS
+            by_mean = HOLDS if ours.beats(other) else FAILS
+            states.append(by_mean if by == "mean" else significant(ours, other, p_value))
+            tests.append((other, p_value))
+            if states[-1] == HOLDS and difference < points * other.point:
+                short = difference + 2 * standard_error([ours, other]) < points * other.point
+                states[-1] = FAILS if short else UNDECIDED
             parts.append(f"{other.name} {other.shown}, {in_words(p_value)}")
-    return together(states, f"{ours.name} {ours.shown} against " + "; ".join(parts), missing, tests)
+    return together(states, f"{ours.name} {ours.shown} against " + "; ".join(parts), missing, evidence(ours, tests))
 
 
 def best(
     source: Source,
     where: str,
     *,
-    a: str | list[str] = "",
-    of: list[str] | None = None,
-    table: str | list[str] = "",
-    models: list[str] | None = None,
+    table: str | list[str],
+    models: list[str],
     sets: list[str] | None = None,
     least: int = 1,
     top: int = 1,
     ties: bool = False,
-    by: str = "",
 ) -> Finding:
-    """``a`` has the best mean of ``of``; or one of ``models`` is among the ``top`` in ``least`` columns of a table.
-
-    Where another mean is better, it fails if that one is significantly better or ``by: mean`` is given; otherwise it is
-    undecided.
-    """
-    if table:
-        return best_of_table(as_list(table), models or [], tuple(sets or ()), least, top, ties)
-    assert isinstance(a, str)
-    ours, others, missing = read(source, a, of or [])
-    if ours is None:
-        return not_run([a])
-    tests = [(other, ours.p_value(other)) for other in others]
-    states = []
-    for other, p_value in tests:
-        otherwise = FAILS if by == "mean" else significant(ours, other, p_value)
-        states.append(HOLDS if ours.beats(other) else otherwise)
-    rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p_value)}" for other, p_value in tests)
-    scores = [z for other, p_value in tests for z in z_score(ours, other, p_value)]
-    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing, scores)
+    """One of ``models`` is among the first ``top`` in ``least`` columns of a printed table."""
+    return best_of_table(as_list(table), models, tuple(sets or ()), least, top, ties)
 
 
 def order(source: Source, where: str, *, of: list[str]) -> Finding:
@@ -154,16 +138,19 @@ def par(source: Source, where: str, *, of: list[str], points: float = 1.0) -> Fi
     return together(states, "; ".join(f"{quantity.name} {quantity.shown}" for quantity in present), missing)
 
 
-def not_worse(source: Source, where: str, *, a: str, than: list[str]) -> Finding:
-    """None of ``than`` is significantly better than ``a``."""
+def not_worse(source: Source, where: str, *, a: str, than: list[str], points: float = 1.0) -> Finding:
+    """``a`` is worse than none of ``than``: by ``points`` at most; by more it fails where that is significant."""
     ours, others, missing = read(source, a, than)
     if ours is None:
         return not_run([a])
     tests = [(other, ours.p_value(other)) for other in others]
-    states = [FAILS if significant(ours, other, p) == FAILS else HOLDS for other, p in tests]
+    states = []
+    for other, p_value in tests:
+        near = ours.beats(other) or abs(ours.mean - other.mean) <= points * other.point
+        failing = significant(ours, other, p_value) == FAILS
+        states.append(FAILS if failing else HOLDS if near else UNDECIDED)
     rivals = "; ".join(f"{other.name} {other.shown}, {in_words(p)}" for other, p in tests)
-    scores = [z for other, p in tests for z in z_score(ours, other, p)]
-    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing, scores)
+    return together(states, f"{ours.name} {ours.shown} against {rivals}", missing, evidence(ours, tests))
 
 
 def figure(source: Source, where: str, *, of: list[list[str]], kind: str, printed: str) -> Finding:
@@ -202,7 +189,7 @@ def loses_less(source: Source, where: str, *, a: list[str], than: list[str]) -> 
         return not_run(missing)
     sign = 1 if present[0].maximize else -1
     ours, theirs = (sign * (present[i].mean - present[i + 1].mean) for i in (0, 2))
-    error = sum((quantity.std or 0.0) ** 2 / quantity.n for quantity in present if quantity.runs and quantity.n) ** 0.5
+    error = standard_error(present)
     state = HOLDS if ours < theirs - 2 * error else FAILS if ours > theirs + 2 * error or not error else UNDECIDED
     pairs = [f"{present[i].name} {present[i].shown} to {present[i + 1].shown}" for i in (0, 2)]
     return Finding(state, f"loses {ours:.4g} ({pairs[0]}) against {theirs:.4g} ({pairs[1]})")
@@ -230,14 +217,15 @@ def between(
 def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) -> Finding:
     """At least so many of the rules hold.
 
-    Where too many fail, but not by significant differences of runs, it fails if all comparisons together speak against
-    it significantly, and is undecided otherwise.
+    Where too many fail, but not by significant differences of runs, it fails if one more than may fail do so
+    significantly, and is undecided otherwise: of all comparisons, as many as must hold, those that speak against it
+    least, are taken together (Benjamini and Heller, Biometrics 64, 2008); what is not run counts as one that holds.
     """
     findings = [finding for rule in of for finding in judge(rule, source, where)]
     count = Counter(finding.state for finding in findings)
     tests = [z for finding in findings for z in finding.tests]
     clearly = sum(finding.fails_among(max(len(tests), 1)) for finding in findings)
-    p_value = against_together(tests)
+    p_value = against_together(sorted(tests)[: max(least - (len(findings) - len(tests)), 0)])
     if count[NOT_RUN] == len(findings):
         return Finding(NOT_RUN, findings[0].text)
     if count[HOLDS] >= least:
@@ -248,7 +236,7 @@ def most(source: Source, where: str, *, of: list[dict[str, Any]], least: int) ->
         state = UNDECIDED
     shown = "<br>".join(f"{finding.state}: {finding.text}" for finding in findings if finding.state != NOT_RUN)
     words = ", ".join(f"{state}: {number}" for state, number in count.items())
-    jointly = f"; together against the claim: {in_words(p_value)}" if tests and count[FAILS] else ""
+    jointly = f"; against the claim: {in_words(p_value)}" if tests and count[FAILS] else ""
     return Finding(state, f"{len(findings)} comparisons ({words}), {least} must hold{jointly}<br>{shown}")
 
 
