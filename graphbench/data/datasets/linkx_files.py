@@ -26,7 +26,7 @@ def read_mat(path: Path) -> dict[str, Any]:
     from scipy.sparse import issparse
 
     with reading(path):
-        arrays: dict[str, Any] = loadmat(path)
+        arrays: dict[str, Any] = loadmat(path, spmatrix=False)
         for values in arrays.values():
             if issparse(values):
                 values.check_format(full_check=True)  # SciPy converts wrong indices without looking, beyond its memory

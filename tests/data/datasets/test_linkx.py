@@ -28,6 +28,7 @@ def published_as(monkeypatch: pytest.MonkeyPatch, name: str, facts: NodeFacts) -
     monkeypatch.setitem(linkx._SOURCES, name, linkx._SOURCES[name]._replace(facts=facts))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SciPy, for PyG's reader
 def test_as_pyg_reads_the_real_file(data_root: Path, tmp_path: Path) -> None:
     copy = tmp_path / "LINKXDataset/reed98/raw/data.mat"
     copy.parent.mkdir(parents=True)
