@@ -64,11 +64,15 @@ class RecordIndex:
         self._latest: dict[int, tuple[object, int]] = {}
         self._kept = 0
         self._database = sqlite3.connect(root / NAME, timeout=5.0)
-        # What a crash of the machine leaves half-written is thrown away: there is nothing to be lost in it.
-        self._database.execute("PRAGMA synchronous = OFF")
-        if self._database.execute("PRAGMA user_version").fetchone() != (_version(),):
-            self._database.executescript(f"DROP TABLE IF EXISTS run; DROP TABLE IF EXISTS part; {_TABLES}")
-            self._database.execute(f"PRAGMA user_version = {_version()}")
+        try:
+            # What a crash of the machine leaves half-written is thrown away: there is nothing to be lost in it.
+            self._database.execute("PRAGMA synchronous = OFF")
+            if self._database.execute("PRAGMA user_version").fetchone() != (_version(),):
+                self._database.executescript(f"DROP TABLE IF EXISTS run; DROP TABLE IF EXISTS part; {_TABLES}")
+                self._database.execute(f"PRAGMA user_version = {_version()}")
+        except sqlite3.Error:
+            self._database.close()
+            raise
 
     def close(self) -> None:
         """Keeps what was added."""

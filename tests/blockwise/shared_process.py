@@ -88,7 +88,8 @@ def main(rank: int, world_size: int, folder: Path) -> None:
     store = torch.distributed.FileStore(str(folder / "store"), world_size)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
     torch.save(predictions(rank, world_size), folder / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
+    torch.distributed.barrier()
+    os._exit(0)  # PyTorch 2.7's destroy_process_group may wait for a thread that waits for the interpreter's lock
 
 
 if __name__ == "__main__":
