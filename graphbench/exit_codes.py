@@ -91,7 +91,7 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
     if isinstance(error, ValueError) and plug_ins.refused_by_us(error):
         return UserError(str(error))
     for cause in _causes(error):
-        failure = None if _is_exhausted(cause) else plug_ins.failure(cause)
+        failure = None if is_exhausted(cause) else plug_ins.failure(cause)
         if failure is not None:
             return UserError(failure)
         if isinstance(cause, OSError) and cause.errno is not None:
@@ -104,7 +104,8 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
     return None
 
 
-def _is_exhausted(error: BaseException) -> bool:
+def is_exhausted(error: BaseException) -> bool:
+    """Whether disk, quota or memory are full, or a device fails: nothing that another input would change."""
     return is_out_of_memory(error) or (isinstance(error, OSError) and error.errno in _EXHAUSTED)
 
 

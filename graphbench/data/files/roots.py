@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.data.files.download import download
-from graphbench.errors import UserError
+from graphbench.errors import UserError, naming
+from graphbench.exit_codes import is_exhausted
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,20 @@ class Roots:
 
         Raises:
             UserError: the files are nowhere and cannot be downloaded; says which and where to put them by hand.
+            OSError: the disk is full.
         """
         root = self.find(*files)
         if root is not None:
             return root
         try:
-            if fetch is not None:
-                fetch(self.directory)
-            else:
-                self._download(files, urls or {}, sha256 or {})
+            with naming(self.directory):
+                if fetch is not None:
+                    fetch(self.directory)
+                else:
+                    self._download(files, urls or {}, sha256 or {})
         except (OSError, UserError) as error:
+            if is_exhausted(error):  # no file put there by hand would help
+                raise
             raise UserError(self._missing(what, files, urls or {}, str(error))) from error
         return self.directory
 
