@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import os
 import select
 import signal
@@ -38,6 +39,7 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
     @functools.wraps(main)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> int:
         interrupts = _Interrupts()
+        _mend_standard_streams()
         try:
             with interrupts:
                 code = main(*args, **kwargs)
@@ -58,6 +60,24 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
             return _end("error", str(told), UserError.exit_code)
 
     return wrapper
+
+
+def _mend_standard_streams() -> None:
+    """Puts something behind streams that are closed (``>&-``), and lets all take any character.
+
+    Otherwise the next files that are opened get the numbers of the streams, to which libraries print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # in an ASCII locale a table has signs that it lacks
 
 
 class _Interrupts:

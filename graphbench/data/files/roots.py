@@ -114,5 +114,10 @@ def _cache_below(home: Path) -> Path:
     existing = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
     if not existing.is_dir() or os.access(existing, os.W_OK | os.X_OK):
         return cache
-    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphbench"
+    try:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphbench"
+    except RuntimeError:  # a user without a home, as containers have them
+        raise UserError(
+            f"{existing} may only be read, and there is no home: name a cache in GRAPHBENCH_CACHE."
+        ) from None
     return own / hashlib.sha256(str(cache.resolve()).encode()).hexdigest()[:16]
