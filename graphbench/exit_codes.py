@@ -138,6 +138,11 @@ def _of_system(error: OSError) -> UserError | RunFailed:
             f"{place}{reason}. Nothing half-written is left; give the same command again once there is room: training "
             "goes on where the last checkpoint was."
         )
+    if error.errno == errno.ENOLCK:
+        return UserError(
+            f"{place}{reason}: the file system of the run folders or of the cache has no file locks, which keep two "
+            "processes out of one run. Choose an out_dir and a GRAPHBENCH_CACHE on another one."
+        )
     return UserError(f"{place}{reason}. Choose another path (out_dir, dataset.dir, ...), or change what lies there.")
 
 

@@ -111,6 +111,12 @@ def test_ctrl_c_that_a_library_swallows_while_it_is_imported(capsys: pytest.Capt
     assert capsys.readouterr().err == "interrupted: nothing was running yet.\n"
 
 
+def test_a_file_system_without_locks_is_named() -> None:
+    told = told_to_user(OSError(errno.ENOLCK, "No locks available"))
+    assert isinstance(told, UserError)
+    assert "has no file locks" in str(told)
+
+
 def test_a_library_that_fails_because_of_the_disk() -> None:
     error = RuntimeError("unexpected pos 64 vs 0")
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device", "x.ckpt")
