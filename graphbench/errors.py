@@ -8,7 +8,8 @@ allowed, nearest valid name); ``main.py`` prints it without a traceback. Broken 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -33,6 +34,18 @@ _NO_MEMORY = (
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory is exhausted, of this machine or a device."""
     return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _NO_MEMORY)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Tells of a failed ``write``, whose error names no file, which one it was."""
+    try:
+        yield
+    except Exception as error:
+        for cause in (error, error.__cause__, error.__context__):  # torch.save has an error of its own
+            if isinstance(cause, OSError) and cause.errno is not None and cause.filename is None:
+                cause.filename = str(path)
+        raise
 
 
 class Interrupted(Exception):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import os
 import select
 import signal
@@ -38,6 +39,7 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
     @functools.wraps(main)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> int:
         interrupts = _Interrupts()
+        _mend_standard_streams()
         try:
             with interrupts:
                 code = main(*args, **kwargs)
@@ -58,6 +60,24 @@ def exit_codes(main: Callable[P, int]) -> Callable[P, int]:
             return _end("error", str(told), UserError.exit_code)
 
     return wrapper
+
+
+def _mend_standard_streams() -> None:
+    """Puts something behind streams that are closed (``>&-``), and lets all take any character.
+
+    Otherwise the next files that are opened get the numbers of the streams, to which libraries print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # in an ASCII locale a table has signs that it lacks
 
 
 class _Interrupts:
@@ -91,7 +111,7 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
     if isinstance(error, ValueError) and plug_ins.refused_by_us(error):
         return UserError(str(error))
     for cause in _causes(error):
-        failure = None if _is_exhausted(cause) else plug_ins.failure(cause)
+        failure = None if is_exhausted(cause) else plug_ins.failure(cause)
         if failure is not None:
             return UserError(failure)
         if isinstance(cause, OSError) and cause.errno is not None:
@@ -104,7 +124,8 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
     return None
 
 
-def _is_exhausted(error: BaseException) -> bool:
+def is_exhausted(error: BaseException) -> bool:
+    """Whether disk, quota or memory are full, or a device fails: nothing that another input would change."""
     return is_out_of_memory(error) or (isinstance(error, OSError) and error.errno in _EXHAUSTED)
 
 
@@ -116,6 +137,11 @@ def _of_system(error: OSError) -> UserError | RunFailed:
         return RunFailed(
             f"{place}{reason}. Nothing half-written is left; give the same command again once there is room: training "
             "goes on where the last checkpoint was."
+        )
+    if error.errno == errno.ENOLCK:
+        return UserError(
+            f"{place}{reason}: the file system of the run folders or of the cache has no file locks, which keep two "
+            "processes out of one run. Choose an out_dir and a GRAPHBENCH_CACHE on another one."
         )
     return UserError(f"{place}{reason}. Choose another path (out_dir, dataset.dir, ...), or change what lies there.")
 

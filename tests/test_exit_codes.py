@@ -65,6 +65,22 @@ def test_a_defect_of_ours_keeps_its_traceback() -> None:
         wrong()
 
 
+@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
+def test_streams_that_are_closed_and_characters_that_they_lack(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """``graphbench tables >&-`` of a cron job: files get no number of a stream, since libraries print to that."""
+    code = "from graphbench.exit_codes import exit_codes\n@exit_codes\ndef main():\n    file = open('new', 'w')\n"
+    code += "    print('84.4 \u00b1 1.4')\n    return file.fileno()\nraise SystemExit(main())\n"
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    command = [sys.executable, "program.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode > 2
+    assert done.stdout.split() == [b"84.4", b"\\xb1", b"1.4"]
+    without = " ".join(f"{number}>&-" for number in closed)
+    done = subprocess.run(["bash", "-c", f'exec "$@" {without}', "bash", *command], cwd=tmp_path, env=environment)
+    assert done.returncode > 2
+
+
 def test_what_a_component_refuses_is_told() -> None:
     """A ValueError that this package raises is a message to whoever gave the value; one of a library is our defect."""
     with pytest.raises(ValueError, match="reads node features") as ours:
@@ -93,6 +109,12 @@ def test_ctrl_c_that_a_library_swallows_while_it_is_imported(capsys: pytest.Capt
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "interrupted: nothing was running yet.\n"
+
+
+def test_a_file_system_without_locks_is_named() -> None:
+    told = told_to_user(OSError(errno.ENOLCK, "No locks available"))
+    assert isinstance(told, UserError)
+    assert "has no file locks" in str(told)
 
 
 def test_a_library_that_fails_because_of_the_disk() -> None:
@@ -209,6 +231,11 @@ def test_a_data_folder_that_may_only_be_read_has_its_cache_elsewhere(
     first, second = (Roots.from_environment(tmp_path / name).cache for name in ("data", "other"))
     assert first.parent == second.parent == tmp_path / "own/graphbench"
     assert first != second
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])  # a user of a container, of whom only this is known
+    with pytest.raises(UserError, match=f"{tmp_path} may only be read, and there is no home: .* GRAPHBENCH_CACHE"):
+        Roots.from_environment(tmp_path / "data")
 
 
 @pytest.mark.parametrize(

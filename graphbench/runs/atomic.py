@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from graphbench.errors import naming
 
 ABANDONED = 24 * 60 * 60.0
 """Seconds after whose last change a temporary file counts as that of a killed process."""
@@ -19,16 +20,17 @@ ABANDONED = 24 * 60 * 60.0
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of ``path`` when the block ends without an exception.
 
-    The temporary name lies in the same folder (a rename is atomic inside one file system only) and carries the
-    process number, so that two writers cannot share it. After an exception ``path`` is as it was before; after a
-    power cut it is the old or the new content, never a mixture.
+    The temporary name lies in the same folder (a rename is atomic inside one file system only) and is drawn at random:
+    two machines may have processes of one number. After an exception ``path`` is as it was before; after a power cut it
+    is the old or the new content, never a mixture.
 
     Args:
         path: the file to write; its folder must exist.
     """
     temporary = _temporary(path)
     try:
-        with naming(path), temporary.open("wb") as file:
+        with naming(path), temporary.open("xb") as file:
+            _remove_abandoned(path, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -51,6 +53,7 @@ def making_folder(path: Path) -> Iterator[Path]:
     try:
         with naming(path):
             temporary.mkdir()
+            _remove_abandoned(path, temporary)
             yield temporary
             temporary.rename(path)
     except BaseException:
@@ -60,24 +63,17 @@ def making_folder(path: Path) -> Iterator[Path]:
 
 
 def _temporary(path: Path) -> Path:
-    """Under which name ``path`` is written; what killed processes have left of it goes away after a day."""
+    """Under which name ``path`` is written."""
+    return path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
+
+
+def _remove_abandoned(path: Path, own: Path) -> None:
+    """Removes what killed processes have left of ``path`` a day ago, by the clock of the disk that ``own`` lies on."""
+    now = own.stat().st_mtime
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > ABANDONED:
+            if now - leftover.stat().st_mtime > ABANDONED:
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-    return path.parent / f".{path.name}.{os.getpid()}.tmp"
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Tells of a failed ``write``, whose error names no file, which one it was."""
-    try:
-        yield
-    except Exception as error:
-        for cause in (error, error.__cause__, error.__context__):  # torch.save has an error of its own
-            if isinstance(cause, OSError) and cause.errno is not None and cause.filename is None:
-                cause.filename = str(path)
-        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from graphbench.errors import naming
 from graphbench.runs import atomic, json_text
 from graphbench.runs.record import RunRecord
 
@@ -86,7 +87,7 @@ class History:
         self.lines[split].append(line)
         if self._folder is not None:
             file = self._file(split)
-            with atomic.naming(Path(file.name)):
+            with naming(Path(file.name)):
                 file.write(line + "\n")
                 file.flush()
 

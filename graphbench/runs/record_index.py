@@ -75,9 +75,12 @@ class RecordIndex:
             raise
 
     def close(self) -> None:
-        """Keeps what was added."""
+        """Keeps what was added, where there is room for it."""
         with closing(self._database):
-            self._database.commit()
+            try:
+                self._database.commit()
+            except sqlite3.Error as error:
+                logger.info("%s: what was read is not kept (%s)", self.root / NAME, error)
 
     def records(
         self, folder: Path, run_ids: Iterable[str], read: Callable[[str], RunRecord | None]

@@ -294,22 +294,33 @@ def _grouped(file: Path, modified: int) -> dict[str, _Contents]:
     return groups
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    """Configurations below a folder, each once; the folders of a run are not looked into."""
+def _walk(root: Path, entered: list[Path] | None = None) -> Iterator[Path]:
+    """Configurations below a folder, each once; the folders of a run are not looked into.
+
+    Links lead to what was moved to another disk. Those into what is looked into anyway (``latest``) are left alone.
+    """
+    entered = [root.resolve()] if entered is None else entered
     inside, has_run = [], False
     with os.scandir(root) if root.is_dir() else nullcontext(()) as entries:
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(PACKED) and not entry.name.endswith(CONFIGURATIONS) and entry.is_file():
                 yield from (root / entry.name / config for config in _by_config(root / entry.name))
-            elif ".old-" not in entry.name and entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+            elif ".old-" not in entry.name and entry.name[0] != "." and entry.is_dir():
                 if os.path.isfile(f"{entry.path}/record.json"):
                     has_run = True
-                else:
+                elif not entry.is_symlink() or _leads_elsewhere(Path(entry.path).resolve(), entered):
                     inside.append(entry.name)
     if has_run:
         yield root
     for name in inside:
-        yield from _walk(root / name)
+        yield from _walk(root / name, entered)
+
+
+def _leads_elsewhere(target: Path, entered: list[Path]) -> bool:
+    """Whether a link's target is neither in nor above a folder that was entered; it is entered now."""
+    is_new = not any(target.is_relative_to(known) or known.is_relative_to(target) for known in entered)
+    entered += [target] if is_new else []
+    return is_new
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

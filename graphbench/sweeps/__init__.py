@@ -5,7 +5,7 @@
     sweep.py document.py grid.py search.py    a sweep file becomes a ``Sweep`` of entries (and ``SearchPlan``)
     cells.py                                  where they stand in a table
     work_item.py run_item.py plan.py          what is missing of it: ``RunItem``, a ``WorkItem``
-    run_spec.py trial.py study.py             one ``RunSpec`` is trained, a ``RunResult`` comes back
+    run_spec.py trial.py study.py journal.py  one ``RunSpec`` is trained, a ``RunResult`` comes back
     shards.py                                 shards of encodings: ``ShardItem``, ``ShardSpec``
     worker.py local.py ray.py slurm*.py       launchers: ``launch(items, progress, ...)`` does all items
     launchers.py progress.py cli.py           choice of a launcher, display, command line

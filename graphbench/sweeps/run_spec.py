@@ -7,6 +7,7 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -151,20 +152,26 @@ def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -
     try:
         line = train()
     except (UserError, RunFailed) as error:
-        print(f"failed: {error}", file=sys.stderr)
+        _say(f"failed: {error}")
         return RunResult("failed", str(error))
     except Pruned as error:
-        print(f"pruned: {error}", file=sys.stderr)
+        _say(f"pruned: {error}")
         return RunResult("pruned", str(error))
     except (Interrupted, KeyboardInterrupt) as error:
         return RunResult("interrupted", str(error) or "interrupted")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a defect in one run must not end the others; its traceback is in the log
         told = told_to_user(error)
         if told is not None:
-            print(f"failed: {told}", file=sys.stderr)
+            _say(f"failed: {told}")
             return RunResult("failed", str(told))
-        traceback.print_exc()
+        _say(traceback.format_exc())
         return RunResult("failed", f"{type(error).__name__}: {error} (traceback in {log_file})")
     if line is not None:
-        print(json.dumps(line), flush=True)
+        _say(json.dumps(line))
     return RunResult("finished", line=line)
+
+
+def _say(text: str) -> None:
+    """Into the log; where that has no room, whoever is handed the result knows all the same."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from graphbench.errors import UserError
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.sweeps.document import in_one_line, tied_keys
+from graphbench.sweeps.journal import JournalLock
 from graphbench.sweeps.search import SearchDimension, SearchPlan
 
 if TYPE_CHECKING:
@@ -73,14 +74,21 @@ class Study:
         plan.folder.mkdir(parents=True, exist_ok=True)
         self.guard = FileLock(plan.folder / ".study.lock")
         with self.guard:
-            backend = self._optuna.storages.journal.JournalFileBackend(str(plan.journal))
-            self._study = self._optuna.create_study(
-                study_name=plan.name,
-                storage=self._optuna.storages.JournalStorage(backend),
-                direction="maximize" if plan.maximize else "minimize",
-                pruner=_pruner(self._optuna, plan),
-                load_if_exists=True,
-            )
+            lock = JournalLock(plan.journal)
+            backend = self._optuna.storages.journal.JournalFileBackend(str(plan.journal), lock_obj=lock)
+            try:
+                self._study = self._optuna.create_study(
+                    study_name=plan.name,
+                    storage=self._optuna.storages.JournalStorage(backend),
+                    direction="maximize" if plan.maximize else "minimize",
+                    pruner=_pruner(self._optuna, plan),
+                    load_if_exists=True,
+                )
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                raise UserError(
+                    f"{plan.journal}: damaged ({error}). Its trials lie beside it as runs. Put back a copy, or move it "
+                    "away to begin the search again."
+                ) from error
             self._check_identity()
 
     def claim(self) -> Trial | None:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -58,8 +59,9 @@ def execute(spec: Spec) -> RunResult:
     except OSError as error:
         return RunResult("failed", str(told_to_user(error)))
     result = spec.run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for output in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # a full disk
+            output.flush()
     return result
 
 

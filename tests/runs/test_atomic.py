@@ -116,6 +116,19 @@ def test_what_killed_processes_left_goes_away_after_a_day(tmp_path: Path) -> Non
     assert set(os.listdir(tmp_path)) == {"a[1].txt", ".a[1].txt.8.tmp", ".b.txt.7.tmp"}
 
 
+def test_writers_of_one_number_and_clocks_that_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two containers have process 7 each, and one of them believes that a week has passed."""
+    monkeypatch.setattr("os.getpid", lambda: 7)
+    with atomic.replacing(tmp_path / "a.txt") as first:
+        first.write(b"first")
+        monkeypatch.setattr("time.time", lambda: os.stat(tmp_path).st_mtime + 7 * atomic.ABANDONED)
+        with atomic.replacing(tmp_path / "a.txt") as second:
+            second.write(b"2")
+        first.write(b" to the end")
+    assert (tmp_path / "a.txt").read_text() == "first to the end"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
 def test_the_file_is_flushed_before_and_the_folder_after_the_rename(tmp_path: Path, monkeypatch) -> None:
     events = []
     fsync, replace = os.fsync, Path.replace

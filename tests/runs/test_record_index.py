@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from graphbench.report import cli as report
 from graphbench.runs import record_index
 from graphbench.runs.record import SCHEMA_VERSION, RunRecord, Score
-from graphbench.runs.record_index import NAME, indexed
+from graphbench.runs.record_index import NAME, RecordIndex, indexed
 from graphbench.runs.records import RecordFolder, read_packed, record_source, record_sources
 from graphbench.tables import cli as tables
 from tests.paths import ROOT
@@ -55,6 +56,21 @@ def _counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(RunRecord, "read", classmethod(counted))
     return files
+
+
+def test_what_cannot_be_kept_at_the_end_is_read_again(root: Path) -> None:
+    """A disk that is full by then, or, as here, another program that reads the index."""
+    folder = next(each for each in root.iterdir() if each.is_dir())
+    index, source = RecordIndex(root), RecordFolder(folder)
+    index._database.execute("PRAGMA busy_timeout = 0")
+    assert any(index.records(folder, source.run_ids(), source.read).values())
+    with closing(sqlite3.connect(root / NAME)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM run").fetchall()
+        index.close()
+        assert not other.execute("SELECT * FROM run").fetchall()
+    with indexed([root]):
+        assert all(_read(root).values())
 
 
 def test_records_from_the_index_are_those_of_the_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

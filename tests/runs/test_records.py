@@ -173,3 +173,20 @@ def test_sources_of_a_folder_at_any_height(runs: Path) -> None:
     assert [source.path.relative_to(runs.parent).as_posix() for source in record_sources(runs.parent)] == names
     assert [source.path for source in record_sources(runs / "gcn/10")] == [runs / "gcn"]
     assert record_source(runs / "gcn").run_ids() == ["0", "2", "3", "10"]
+
+
+def test_links_lead_to_what_was_moved_to_another_disk(runs: Path, tmp_path: Path) -> None:
+    expected = [source.config for source in record_sources(runs)]
+    first, second = expected
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (runs / first).rename(scratch / first)
+    (runs / first).symlink_to(scratch / first)
+    (runs / "latest").symlink_to(runs / second)
+    (runs / "above").symlink_to(runs.parent)
+    (runs / "moved").symlink_to(scratch)
+    assert [source.config for source in record_sources(runs)] == expected
+    (run,) = (path for path in (runs / second).iterdir() if path.name.isdigit())
+    run.rename(scratch / "run")
+    run.symlink_to(scratch / "run")
+    assert [source.run_ids() for source in record_sources(runs)] == [["0", "2", "3", "10"], [run.name]]

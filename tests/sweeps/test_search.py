@@ -63,6 +63,21 @@ def test_processes_get_different_trials_until_all_are_taken(tmp_path: Path) -> N
     assert Study(search(tmp_path, trials=5)).claim().number == 4, "a search can be made longer"
 
 
+@pytest.mark.parametrize("left", [b'{"op_code": 5, "worker_id": "ab', b"\0\0\0"])
+def test_half_a_line_in_the_journal_is_taken_away_by_the_next_writer(tmp_path: Path, left: bytes) -> None:
+    """A full disk, or a machine that died: the next line would have been appended to it."""
+    plan = search(tmp_path)
+    Study(plan).claim().complete(0.5)
+    plan.journal.write_bytes(plan.journal.read_bytes() + left)
+    assert Study(plan).status().complete == 1
+    Study(plan).claim().complete(0.7)
+    assert Study(plan).status().complete == 2
+    lines = plan.journal.read_text().splitlines()
+    plan.journal.write_text("\n".join([lines[0][:9], *lines[1:], ""]))
+    with pytest.raises(UserError, match=r"study.journal: damaged .*Put back a copy"):
+        Study(plan)
+
+
 def test_the_same_values_are_proposed_however_often_it_is_started(tmp_path: Path) -> None:
     def walk(folder: Path, reopened: bool, seed: int = 0) -> list[dict[str, str]]:
         study, seen = Study(search(folder, trials=14, seed=seed)), []

@@ -241,9 +241,8 @@ def _archive(url: str, folder: Path, sha256: str | None, timeout: float) -> Iter
 def _temporary(target: Path) -> Iterator[Path]:
     """A name in the folder of ``target`` that no other process uses, removed if it is still there at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    partial = Path(name)
+    partial = target.parent / f".{target.name}.{os.urandom(4).hex()}"
+    partial.touch(exist_ok=False)  # not by mkstemp, which lets nobody but its user read: data may be shared
     try:
         yield partial
     finally:

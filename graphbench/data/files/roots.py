@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.data.files.download import download
-from graphbench.errors import UserError
+from graphbench.errors import UserError, naming
+from graphbench.exit_codes import is_exhausted
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,20 @@ class Roots:
 
         Raises:
             UserError: the files are nowhere and cannot be downloaded; says which and where to put them by hand.
+            OSError: the disk is full.
         """
         root = self.find(*files)
         if root is not None:
             return root
         try:
-            if fetch is not None:
-                fetch(self.directory)
-            else:
-                self._download(files, urls or {}, sha256 or {})
+            with naming(self.directory):
+                if fetch is not None:
+                    fetch(self.directory)
+                else:
+                    self._download(files, urls or {}, sha256 or {})
         except (OSError, UserError) as error:
+            if is_exhausted(error):  # no file put there by hand would help
+                raise
             raise UserError(self._missing(what, files, urls or {}, str(error))) from error
         return self.directory
 
@@ -109,5 +114,10 @@ def _cache_below(home: Path) -> Path:
     existing = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
     if not existing.is_dir() or os.access(existing, os.W_OK | os.X_OK):
         return cache
-    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphbench"
+    try:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphbench"
+    except RuntimeError:  # a user without a home, as containers have them
+        raise UserError(
+            f"{existing} may only be read, and there is no home: name a cache in GRAPHBENCH_CACHE."
+        ) from None
     return own / hashlib.sha256(str(cache.resolve()).encode()).hexdigest()[:16]

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from graphbench.data.files.tensor_cache import cache_path
 from graphbench.data.store_tensors import digest
+from graphbench.errors import naming
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class ShardedTensors:
             if not self._partial.exists():
                 self._allocate()
         written = []
-        with self._partial.open("rb+") as file:
+        with naming(self._partial), self._partial.open("rb+") as file:
             for name, (first, values) in rows.items():
                 content = values.detach().to("cpu", torch.float32).contiguous().view(-1).view(torch.uint8).numpy().data
                 place = self._begin[name] + 4 * first * prod(values.shape[1:])
@@ -99,7 +100,13 @@ class ShardedTensors:
                 written.append([place, len(content), hashlib.sha256(content).hexdigest()])
             file.flush()
             os.fsync(file.fileno())
-        self._mark(shard).write_text(json.dumps(written))
+        note = self._mark(shard).with_name(f"{self._mark(shard).name}.new")  # half a mark would count as one
+        try:
+            with naming(note):
+                note.write_text(json.dumps(written))
+            os.replace(note, self._mark(shard))
+        finally:
+            note.unlink(missing_ok=True)
 
     def _allocate(self) -> None:
         for shard in range(self._shards):

@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.store_tensors import digest
-from graphbench.errors import RunFailed
+from graphbench.errors import RunFailed, naming
 
 _log = logging.getLogger(__name__)
 
@@ -97,28 +98,27 @@ def _note(path: Path) -> Path:
 
 def _sweep(path: Path) -> None:
     """Removes what processes have left that were killed while they wrote; only for the one who holds the lock."""
-    prefix = f".{path.name}."
-    for leftover in path.parent.glob(f"{prefix}*"):
-        if leftover.name.removeprefix(prefix).isdigit():
-            leftover.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _write(path: Path, key: str, computed: Mapping[str, Tensor]) -> None:
     tensors = _apart(computed)
-    partial = path.parent / f".{path.name}.{os.getpid()}"
-    partial.touch()
-    mode = partial.stat().st_mode  # save_file lets nobody but its user read, a cache may be shared
+    # A folder: safetensors writes under a name of its own first, which nobody could tell from those of others.
+    scratch = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
+    scratch.mkdir()
     try:
+        partial = scratch / "tensors"
         try:
             save_file(tensors, partial, metadata={"key": key, "sha256": digest(tensors)})
         except safetensors.SafetensorError as error:  # which names no file
             raise RunFailed(f"{path} cannot be written ({error}). The same command goes on once it can.") from error
-        partial.chmod(mode)
-        with open(partial, "rb+") as file:
+        partial.chmod(scratch.stat().st_mode & 0o666)  # save_file lets nobody but its user read, a cache may be shared
+        with naming(path), open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
     finally:
-        partial.unlink(missing_ok=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -152,6 +152,8 @@ def test_a_file_arrives_whole(server: str, tmp_path: Path) -> None:
     assert target.read_bytes() == CONTENT
     assert file_sha256(target) == checksum
     assert [path.name for path in target.parent.iterdir()] == ["file.bin"]
+    (tmp_path / "any").touch()
+    assert target.stat().st_mode == (tmp_path / "any").stat().st_mode, "others may read it, where the umask lets them"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
 from graphbench.data.files.roots import Roots
-from graphbench.errors import UserError
+from graphbench.errors import RunFailed, UserError
+from graphbench.exit_codes import told_to_user
 
 
 def _put(root: Path, file: str) -> None:
@@ -43,6 +45,23 @@ def test_what_is_missing_is_downloaded_into_the_own_folder(tmp_path: Path) -> No
     assert (roots.directory / "x/b").read_text() == "content"
     assert (roots.directory / "x/a").read_text() == "own"
     assert not (tmp_path / "shared").exists()
+
+
+def test_a_full_disk_is_not_put_down_to_the_download(tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("content" * 1000)
+    roots = Roots(tmp_path / "own", (), tmp_path / "cache")
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # fails as a disk without room does
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            roots.require("X", ["x/a"], {"x/a": source.as_uri()})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    told = told_to_user(caught.value)
+    assert isinstance(told, RunFailed)
+    assert str(told).startswith(f"{tmp_path}/own: File too large.")
+    assert roots.require("X", ["x/a"], {"x/a": source.as_uri()}) == roots.directory, "the next start goes on"
 
 
 def test_the_message_says_what_is_missing_and_where_to_put_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from pathlib import Path
 
@@ -65,6 +66,23 @@ def test_a_shard_that_was_damaged_before_the_last_one_came_is_computed_again(
         assert file.finish()
     assert torch.equal(cached_tensors(tmp_path, "name", key, pytest.fail)["a"], rows)
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors", ".lock"}, "nothing else is left"
+
+
+def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk a shard has to be computed once more, not at the call after the next."""
+
+    def half(path: Path, text: str) -> None:
+        path.write_bytes(text.encode()[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = ShardedTensors(tmp_path, "name", {}, {"a": (2, 1)}, 2)
+    file.write(1, {"a": (1, torch.ones(1, 1))})
+    there = set(tmp_path.iterdir())
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match="No space left"):
+        file.write(0, {"a": (0, torch.ones(1, 1))})
+    assert not file.has(0)
+    assert set(tmp_path.iterdir()) == there
 
 
 def test_a_file_that_is_being_made_is_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,8 @@ def test_two_processes_do_the_work_once(tmp_path: Path) -> None:
 
 def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
     path = tensor_cache.cache_path(tmp_path, "name", {})
-    (tmp_path / f".{path.name}.123456789").write_text("half")
+    (tmp_path / f".{path.name}.12345678.tmp").mkdir()
+    (tmp_path / f".{path.name}.12345678.tmp/.tmpAbCdEf").write_text("half, under a name of safetensors")
     (tmp_path / f".{path.name}.2-shards").write_text("of others")
     cached_tensors(tmp_path, "name", {}, _Counted())
     assert [each.name for each in tmp_path.glob(".*")] == [f".{path.name}.2-shards"]
