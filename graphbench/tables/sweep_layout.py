@@ -43,7 +43,7 @@ def main_tables(table: SweepTable) -> list[TextTable]:
                 header=["model", "", *(_heading(column, len(titles) == 1) for column in columns)],
                 groups=[group for group in groups if group],
                 title=title if start == 0 else f"{table.name}, continued",
-                notes=[*_legend(table), *_missing(table), *_inconsistencies(table)] if last else [],
+                notes=_notes(table) if last else [],
                 left=2,
                 explains_marks=marked and last,
             )
@@ -138,6 +138,10 @@ def _against(cell: Cell | None) -> TextCell:
     return TextCell(("p < 0.001" if cell.p_value < 0.001 else f"p = {cell.p_value:.3f}") + words)
 
 
+def _notes(table: SweepTable) -> list[str]:
+    return [*_legend(table), *_missing(table), *_inconsistencies(table), *_versions(table)]
+
+
 def _legend(table: SweepTable) -> list[str]:
     notes = []
     if table.published is not None:
@@ -194,6 +198,13 @@ def _unpublished(table: SweepTable) -> list[str]:
         cells = [cell for cell in table.cells.values() if cell.status == "not comparable"]
         if cells:
             notes.append(f"not comparable, the runs lack the published metric: {_by_label(cells)}.")
+        fewer = [
+            f"{cell.spec.name} ({cell.measured.n} of {cell.published.n_runs})"
+            for cell in table.cells.values()
+            if cell.measured and cell.published and cell.measured.n < (cell.published.n_runs or 0)
+        ]
+        if fewer:
+            notes.append(f"fewer runs than in {table.published.title}: {'; '.join(fewer)}.")
         used = {cell.published.model for cell in table.cells.values() if cell.published}
         datasets = {cell.published.dataset for cell in table.cells.values() if cell.published}
         others = dict.fromkeys(
@@ -228,16 +239,19 @@ def _inconsistencies(table: SweepTable) -> list[str]:
     notes = []
     for column in table.columns:
         members = [cell for cell in table.cells.values() if cell.spec.column == column.name and cell.result.runs]
-        for what, value_of in (
-            ("split", lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
-            ("data", lambda cell: str(cell.result.runs[0].data.get("fingerprint", ""))[:8]),
-            ("epoch chosen by", lambda cell: cell.result.metric),
+        for what, value_of, shown_as in (
+            ("split", _split_parts, lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
+            ("data", _fingerprint, _fingerprint),
+            ("epoch chosen by", lambda cell: cell.result.metric, lambda cell: cell.result.metric),
         ):
-            by_value: dict[str, list[str]] = {}
+            by_value: dict[object, list[Cell]] = {}
             for cell in members:
-                by_value.setdefault(value_of(cell), []).append(cell.spec.label)
+                by_value.setdefault(value_of(cell), []).append(cell)
             if len(by_value) > 1:
-                shown = "; ".join(f"{', '.join(labels)}: {value}" for value, labels in by_value.items())
+                shown = "; ".join(
+                    f"{', '.join(cell.spec.label for cell in cells)}: {shown_as(cells[0])}"
+                    for cells in by_value.values()
+                )
                 notes.append(f"{column.name}, not the same {what}: {shown}.")
         others = _other_splits(members)
         if others:
@@ -247,4 +261,29 @@ def _inconsistencies(table: SweepTable) -> list[str]:
             notes.append(f"{column.name}: epochs were chosen by {', '.join(sorted(map(str, chosen)))} on validation.")
         if any(not math.isfinite(cell.measured.mean) for cell in members if cell.measured):
             notes.append(f"{column.name}: a mean that is not a number has no rank.")
+    return notes
+
+
+def _split_parts(cell: Cell) -> frozenset[tuple[object, ...]]:
+    """Mode, number and sizes of every split; of how many it is one, older records do not say."""
+    facts = [run.data for run in cell.result.runs]
+    return frozenset(
+        (each.get("split_mode"), each.get("split_index"), *each.get("sizes", {}).values()) for each in facts
+    )
+
+
+def _fingerprint(cell: Cell) -> str:
+    return str(cell.result.runs[0].data.get("fingerprint", ""))[:8]
+
+
+def _versions(table: SweepTable) -> list[str]:
+    """Means over runs of several commits, and runs whose code no commit has."""
+    notes = []
+    cells = [(cell, Provenance.of(cell.result.runs).commits) for cell in table.cells.values()]
+    changed = [cell for cell, commits in cells if any(commit.endswith("+") for commit in commits)]
+    if changed:
+        notes.append(f"uncommitted changes in the code of at least one run: {_by_label(changed)}.")
+    several = [cell for cell, commits in cells if len(commits) > 1]
+    if several:
+        notes.append(f"runs of several commits in one mean: {_by_label(several)}.")
     return notes

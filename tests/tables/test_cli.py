@@ -76,7 +76,7 @@ def test_one_row_per_folder(tmp_path: Path) -> None:
 
 def test_folds_of_different_sizes_have_one_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert tables.main([str(MEASURED / "records/first-results.jsonl/gps-mutag-10fold")]) == 0
-    assert " | cv-stratifiedkfold-10 150-152/18-19/18-19 | " in capsys.readouterr().out
+    assert " | cv-stratifiedkfold-10, 10 splits, 150-152/18-19/18-19 | " in capsys.readouterr().out
 
 
 def test_what_layers_report_is_a_column_where_a_run_has_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -270,6 +270,34 @@ def test_numbers_of_one_column_that_are_not_of_one_kind_are_noted(sweep: Sweep) 
     assert "- Cora, not the same data: a, b: 01010101; c: abababab.\n" in text
 
 
+def test_the_same_splits_are_no_difference_where_older_records_do_not_count_them(sweep: Sweep) -> None:
+    for label, indices, more in (("a", (0, 1), {}), ("b", (0, 1), {"split_count": 2}), ("c", (0, 2), {})):
+        folder = sweep.runs(label, seeds=2, column="d" if label == "c" else "Cora")
+        for index in indices:
+            sweep.record(folder, index, 0.8, data={"split_index": index, **more})
+    assert "not the same split" not in sweep.text()
+    sweep.specs[-1] = dataclasses.replace(sweep.specs[-1], column="Cora")
+    shown = "a, b: standard, 2 splits, 5/2/2; c: standard, 2 splits, 5/2/2"
+    assert f"- Cora, not the same split: {shown}.\n" in sweep.text()
+
+
+def test_runs_of_several_versions_of_the_code_are_named(sweep: Sweep) -> None:
+    for label, commits in (("a", "11"), ("b", "12"), ("c", "22")):
+        folder = sweep.runs(label, seeds=2)
+        for seed, commit in enumerate(commits):
+            sweep.record(folder, seed, 0.8, environment={"git_commit": commit * 8, "git_dirty": label == "c"})
+    text = sweep.text()
+    assert "- runs of several commits in one mean: b (Cora).\n" in text
+    assert "- uncommitted changes in the code of at least one run: c (Cora).\n" in text
+
+
+def test_fewer_runs_than_the_paper_has_are_named(sweep: Sweep) -> None:
+    for label, count in (("a", 5), ("b", 2)):
+        sweep.runs(label, *[0.8] * count, seeds=count)
+        sweep.publish(label, "80.0", "1.0")
+    assert "- fewer runs than in Paper, Table 7: b, Cora (2 of 5).\n" in sweep.text()
+
+
 def test_rows_with_other_examples_under_the_name_of_one_split_are_noted(sweep: Sweep) -> None:
     for label, digest in (("a", "01"), ("b", "01"), ("c", "ab")):
         sweep.record(sweep.runs(label, seeds=1), 0, 0.8, inputs={"split 3": digest, "data": "f"})
