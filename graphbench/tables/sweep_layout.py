@@ -11,7 +11,7 @@ from graphbench.runs.aggregate import Mean
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.doubts import APPROXIMATE, EXPLANATIONS
-from graphbench.tables.provenance import Provenance
+from graphbench.tables.provenance import Provenance, trials_note
 from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, Column, SweepTable
 from graphbench.tables.text_table import TextCell, TextTable
@@ -139,7 +139,8 @@ def _against(cell: Cell | None) -> TextCell:
 
 
 def _notes(table: SweepTable) -> list[str]:
-    return [*_legend(table), *_missing(table), *_inconsistencies(table), *_versions(table)]
+    trials = trials_note(cell.result.config for cell in table.cells.values())
+    return [*_legend(table), *_missing(table), *_inconsistencies(table), *_versions(table), *trials]
 
 
 def _legend(table: SweepTable) -> list[str]:
