@@ -243,6 +243,7 @@ def _inconsistencies(table: SweepTable) -> list[str]:
         for what, value_of, shown_as in (
             ("split", _split_parts, lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
             ("data", _fingerprint, _fingerprint),
+            ("metric", _metric, _metric),
             ("epoch chosen by", lambda cell: cell.result.metric, lambda cell: cell.result.metric),
         ):
             by_value: dict[object, list[Cell]] = {}
@@ -271,6 +272,10 @@ def _split_parts(cell: Cell) -> frozenset[tuple[object, ...]]:
     return frozenset(
         (each.get("split_mode"), each.get("split_index"), *each.get("sizes", {}).values()) for each in facts
     )
+
+
+def _metric(cell: Cell) -> str:
+    return cell.measured.name if cell.measured else "none"
 
 
 def _fingerprint(cell: Cell) -> str:

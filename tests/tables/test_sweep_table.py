@@ -270,6 +270,14 @@ def test_numbers_of_one_column_that_are_not_of_one_kind_are_noted(sweep: Sweep) 
     assert "- Cora, not the same data: a, b: 01010101; c: abababab.\n" in text
 
 
+def test_two_metrics_behind_one_published_are_named(sweep: Sweep) -> None:
+    """PATTERN and CLUSTER: plain accuracy, which Gradformer's release selects by, beside the class-weighted one."""
+    for label, metric in (("a", "accuracy"), ("b", "accuracy-SBM")):
+        sweep.runs(label, 0.7, 0.8, metric=metric, seeds=2)
+        sweep.publish(label, "75.0")
+    assert "- Cora, not the same metric: a: accuracy; b: accuracy-SBM.\n" in sweep.text()
+
+
 def test_the_same_splits_are_no_difference_where_older_records_do_not_count_them(sweep: Sweep) -> None:
     for label, indices, more in (("a", (0, 1), {}), ("b", (0, 1), {"split_count": 2}), ("c", (0, 2), {})):
         folder = sweep.runs(label, seeds=2, column="d" if label == "c" else "Cora")
