@@ -82,3 +82,8 @@ def trials_note(configurations: Iterable[str]) -> list[str]:
     return [
         "trials of a search: it chooses by validation; whoever chooses by the test column has tuned on the test split."
     ]
+
+
+def is_searched(configuration: str) -> bool:
+    """Whether its settings are the best of a search, by its name: ``X-best``, as searches write it, ``X-searched``."""
+    return configuration.endswith(("-best", "-searched"))
