@@ -7,20 +7,16 @@ instead; ``--check`` compares the pages only. That every entry can be built is a
 A cell is a printed number. It is *named* if an entry of a sweep is compared with it (``published``), if it is read
 from the same runs (training errors, gains), or if a benchmark measures it; *measured* if all runs of the entry are in
 results/measured at the paper's size. Where a paper's text and its release disagree, there is a sweep for each: a cell
-that the first does not reproduce but another one does is counted apart, with the name of that sweep.
+of which another one says the contrary of the first is counted apart, with the name of that sweep.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
-
-import yaml
 
 from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, names, read_published
@@ -29,25 +25,21 @@ from graphbench.runs.aggregate import Mean
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs
+from graphbench.tables.provenance import Provenance
 from graphbench.tables.sweep_table import Cell, sweep_cells
-from study import results_page
+from study import coverage_page, results_page
 
 ROOT = Path(__file__).resolve().parents[1]
 SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
 RESULTS = ROOT / "docs/results.md"
-NOT_NAMED = ROOT / "study/not_named.yaml"
-NOT_REPRODUCED = ROOT / "study/not_reproduced.yaml"
-
 
 BENCHMARKS: Mapping[str, str] = {
     "geco_table10": "python scripts/bench.py geco --device cuda",
     "sgformer_table4": "python scripts/bench.py sgformer_table4 --device cuda",
 }
 """Tables of times and memory -> the command that measures them."""
-MANY_CELLS = 5
-"""With fewer cells the distances of a row from validation and test scores say nothing."""
 SAME_RUNS: Mapping[str, str] = {"train_mae": "valid_mae", "accuracy_gain_percent_points": "accuracy_percent"}
 """Metric of a cell -> metric of the cell in the same row whose runs give it, too."""
 
@@ -62,9 +54,12 @@ class Coverage:
         sweep: that names it; empty: none.
         config: name of the configuration, or the benchmark's command; empty: none.
         status: of its measurement, see :attr:`Cell.status`; ``not named`` without a command.
-        variant: another sweep, which reproduces a cell that ``sweep`` does not; empty: none.
+        column: of the sweep's table.
+        variant: an entry of another sweep, or with another column, which reproduces a cell that the first does not, or
+            the other way round; None: none.
         mean: of the runs, in the scale of the printed number; None where there are none.
         validation: mean score of the same runs on validation data, in the same scale.
+        protocol: split of the runs, and the metric that chose their epochs where it is another one.
     """
 
     table: str
@@ -72,14 +67,21 @@ class Coverage:
     sweep: str = ""
     config: str = ""
     status: str = "not named"
-    variant: str = ""
+    column: str = ""
+    variant: Coverage | None = None
     mean: Mean | None = None
     validation: float | None = None
+    protocol: str = ""
 
     @property
     def measured(self) -> bool:
         """Whether all runs at the paper's size are there."""
         return self.status in ("reproduced", "below", "above")
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether they agree with it."""
+        return self.status == "reproduced"
 
 
 def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
@@ -96,8 +98,8 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     for cells in by_size:
         for cover in cells:
             first = named.setdefault(cover.table, {}).setdefault(cover.row, cover)
-            if first.measured and first.status != "reproduced" and cover.status == "reproduced":
-                named[cover.table][cover.row] = replace(first, variant=first.variant or cover.sweep)
+            if first.measured and cover.measured and first.reproduced != cover.reproduced:
+                named[cover.table][cover.row] = replace(first, variant=first.variant or cover)
     result = []
     for table in names():
         for row in (row for row in read_published(table).rows if row.mean):
@@ -122,8 +124,10 @@ def _cells_of(sweep: Sweep) -> list[Coverage]:
                     sweep.name,
                     config,
                     _status(cell),
+                    cell.spec.column,
                     mean=cell.measured,
                     validation=_validation(cell),
+                    protocol=_protocol(cell),
                 )
             )
     return found
@@ -134,6 +138,12 @@ def _validation(cell: Cell) -> float | None:
         return None
     mean = cell.result.mean("val", cell.measured.name)
     return None if mean is None else mean.mean * cell.published.scale.factor
+
+
+def _protocol(cell: Cell) -> str:
+    split = "; ".join(Provenance.of(cell.result.runs).split)
+    chosen_by = cell.result.metric if cell.measured and cell.measured.name != cell.result.metric else None
+    return split + (f"; epochs by {chosen_by}" if chosen_by else "")
 
 
 def _status(cell: Cell) -> str:
@@ -158,96 +168,6 @@ def _otherwise(table: str, row: PublishedRow, found: Mapping[PublishedRow, Cover
     return Coverage(table, row)
 
 
-def page(cells: Sequence[Coverage]) -> str:
-    """The counts per table and paper as Markdown."""
-    lines = [
-        "# The printed tables, cell by cell",
-        "",
-        "Written by `python -m study.coverage` from results/published, configs/sweeps and results/measured.",
-        "A cell is a printed number. *Named*: one command trains it and compares (a sweep), or measures it (a",
-        "benchmark, for times and memory), and its model builds, which tests check. *Measured*: all runs are in",
-        "results/measured at the paper's size; then it is *reproduced* (within one published deviation plus one",
-        "point), *below* or *above*. *By a variant*: how many of these last two a sweep of the same table with other",
-        "settings reproduces: the text's protocol where the table follows the release, or the other way round.",
-        "`--list` prints every cell.",
-        "",
-        "| table | printed | named | measured | reproduced | below | above | by a variant | rows not named |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    papers: dict[str, list[Coverage]] = {}
-    for cell in cells:
-        papers.setdefault(cell.row.paper, []).append(cell)
-    for paper, of_paper in papers.items():
-        for table in dict.fromkeys(cell.table for cell in of_paper):
-            lines.append(_line(table, [cell for cell in of_paper if cell.table == table]))
-        lines.append(_line(f"**{paper}**", of_paper, rows=False))
-    lines.append(_line("**all**", cells, rows=False))
-    lines += [
-        "",
-        "## What was measured and not reproduced",
-        "",
-        "† marks what no command of the repository repeats.",
-        "",
-    ]
-    lines += _with_reasons([cell for cell in cells if cell.status in ("below", "above")], NOT_REPRODUCED)
-    lines += ["", "## Rows in print that are nearer to validation scores", ""]
-    lines += _nearer_to_validation(cells)
-    lines += ["", "## What is missing for the rows not named", ""]
-    lines += _with_reasons([cell for cell in cells if cell.status == "not named"], NOT_NAMED)
-    return "\n".join(lines) + "\n"
-
-
-def reasons(path: Path) -> dict[tuple[str, str], str]:
-    """(table, row as printed) -> what is missing or what was tried, from a file of the study."""
-    read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {(table, model): reason for table, models in read.items() for model, reason in models.items()}
-
-
-def _with_reasons(cells: Iterable[Coverage], path: Path) -> list[str]:
-    """A line per reason: the rows that it holds for, with the number of their cells."""
-    stated = reasons(path)
-    rows: dict[str, list[str]] = {}
-    for (table, model), count in Counter((cell.table, cell.row.model) for cell in cells).items():
-        reason = stated.get((table, model), f"no reason is stated in {path.relative_to(ROOT)}")
-        rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
-    return [f"- {', '.join(named)}: {reason}." for reason, named in rows.items()]
-
-
-def _nearer_to_validation(cells: Iterable[Coverage]) -> list[str]:
-    """A table of the rows whose printed numbers are nearer to our validation scores than to our test scores."""
-    distances: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for cell in cells:
-        if cell.measured and cell.mean is not None and cell.validation is not None:
-            printed = float(cell.row.mean)
-            of_row = distances.setdefault((cell.table, cell.row.model), [])
-            of_row.append((abs(printed - cell.mean.mean), abs(printed - cell.validation)))
-    lines = []
-    judged = {row: pairs for row, pairs in distances.items() if len(pairs) >= MANY_CELLS}
-    for (table, model), pairs in judged.items():
-        from_test, from_validation = (fmean(each) for each in zip(*pairs, strict=True))
-        if from_validation < from_test:
-            lines.append(f"| {table} | {model} | {len(pairs)} | {from_test:.2f} | {from_validation:.2f} |")
-    return [
-        f"Of the {len(judged)} rows with at least {MANY_CELLS} measured cells these {len(lines)}: mean distance of the",
-        "printed numbers from our scores on test and on validation data, same runs.",
-        "",
-        "| table | row | cells | from test | from validation |",
-        "|---|---|--:|--:|--:|",
-        *lines,
-    ]
-
-
-def _line(title: str, cells: Sequence[Coverage], rows: bool = True) -> str:
-    count = Counter(cell.status for cell in cells)
-    measured = sum(cell.measured for cell in cells)
-    named = len(cells) - count["not named"]
-    missing = Counter(cell.row.model for cell in cells if cell.status == "not named") if rows else {}
-    shown = ", ".join(f"{model} {number}" for model, number in missing.items())
-    numbers = [len(cells), named, measured, count["reproduced"], count["below"], count["above"]]
-    numbers.append(sum(bool(cell.variant) for cell in cells))
-    return f"| {title} | {' | '.join(map(str, numbers))} | {shown} |"
-
-
 def read_sweeps() -> list[Sweep]:
     """All shipped sweeps."""
     return [read_sweep(path) for path in sorted(SWEEPS.glob("*.yaml"))]
@@ -261,12 +181,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is out of date")
     options = parser.parse_args(arguments)
     cells = coverage(read_sweeps())
-    text = page(cells)
+    text = coverage_page.page(cells)
     if options.list:
         for cell in cells:
             row = cell.row
             what = (cell.table, row.model, row.dataset, row.setting, row.metric, row.printed)
-            print("\t".join((*what, cell.sweep, cell.config, cell.status, cell.variant)))
+            print("\t".join((*what, cell.sweep, cell.config, cell.status, cell.variant.sweep if cell.variant else "")))
         return 0
     print(text.partition("\n| ")[2], end="")
     pages = {PAGE: text, RESULTS: results_page.page(cells)}

@@ -29,8 +29,9 @@ python scripts/tables.py --sweep configs/sweeps/sgformer-table7.yaml --baseline 
 ```
 
 Every table prints the paper's number below the measured one, their difference in published deviations, and a word:
-reproduced, below, above, not run ([tables.md](tables.md)). What to expect is in `results/published/`, what came out
-here in `results/measured/`; where the two differ, [LOG.md](LOG.md) says what was ruled out.
+reproduced, below, above, smaller (`--quick`), not run ([tables.md](tables.md)). What to expect is in
+`results/published/`, what came out here in `results/measured/`; where the two differ, [LOG.md](LOG.md) says what was
+ruled out.
 
 *Time* is the sum over all runs of the table of the median seconds that the stored records of the same entry took, one
 run on one of two shared CPU cores; entries without a record do not count. A dash: none of it was trained here.

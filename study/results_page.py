@@ -17,9 +17,11 @@ SYSTEMS: Mapping[str, str] = {
 }
 """Paper -> row of its tables that is its own system, where that is measured."""
 NOTES: Mapping[str, str] = {
-    "SGFormer": "Settings of its first release. Where that has several commands for a table, its sweep says which.",
-    "Gradformer": "Ten seeds, settings of the released scripts. A user of the released code has 80.8 on NCI1 with four "
-    "layers and 84.7 with ten, which `configs/sweeps/gradformer-tu-variants.yaml` would show; it has not been run.",
+    "SGFormer": "Settings of its first release. Where that has several commands for a table, its sweep says which. It "
+    "draws the training nodes of Cora and CiteSeer itself, where its paper speaks of the public split.",
+    "Gradformer": "Ten seeds. Of these sets only NCI1 has a released script; its settings are assumed for the others. "
+    "A user of the released code has 80.8 on NCI1 with four layers and 84.7 with ten, which "
+    "`configs/sweeps/gradformer-tu-variants.yaml` would show; it has not been run.",
     "FFGT": "No code was released for it.",
     "GECO": "None of its score tables is measured. Its layer, timed beside FlashAttention on an H100, is in "
     "[claims](claims.md); on medium graphs, for which the paper prints nothing, it is below GCN on Cora "
@@ -32,11 +34,12 @@ INTRODUCTION = """\
 # First results
 
 Written by `python -m study.coverage` from results/published and results/measured. What the papers print for their
-own systems and what their settings give here, on a CPU; ± is the sample deviation over runs, their number in
-parentheses. *reproduced*: the two differ by at most one published deviation plus one point. Rows of other models,
-commands, records and provenance: [results/measured](../results/measured/README.md). Which of the printed numbers a
-command makes, which are measured, and what was tried for those that are not reproduced: [coverage](coverage.md). Which
-of the papers' claims hold: [claims](claims.md).
+own systems and what their settings give here; ± is the sample deviation over runs, their number in parentheses.
+*reproduced*: the two differ by at most one published deviation plus one point; *with* or *not with* another sweep:
+there the same cell, with other settings or on another split, comes out the other way. Rows of other models, commands,
+hardware, records: [results/measured](../results/measured/README.md). Which of the printed numbers a command makes,
+which are measured, how much the word says, and what was tried for those that are not reproduced:
+[coverage](coverage.md). Which of the papers' claims hold: [claims](claims.md).
 """
 
 
@@ -56,8 +59,8 @@ def _section(paper: str, cells: Sequence[Coverage]) -> str:
             f"Of its {len(of_paper)} printed numbers, those of other models included, {len(measured)} are measured, "
             f"{reproduced} reproduced.",
             "",
-            "| table | data set | setting | published | measured | status |",
-            "|---|---|---|--:|--:|---|",
+            "| table | data set | setting in print | published | measured | split of the runs | status |",
+            "|---|---|---|--:|--:|---|---|",
         ]
         own = [cell for cell in measured if cell.row.model == SYSTEMS[paper]]
         lines += [_line(cell, [other for other in own if other.table == cell.table]) for cell in own]
@@ -81,9 +84,18 @@ def _line(cell: Coverage, table: Sequence[Coverage]) -> str:
         ", ".join(setting).replace("_", " "),
         row.printed,
         f"{mean.mean:.{digits}f}{deviation} ({mean.n})",
-        cell.status + (f"; with {_link(cell.variant, cell.variant)} reproduced" if cell.variant else ""),
+        cell.protocol,
+        cell.status + _contrary(cell),
     )
     return f"| {' | '.join(columns)} |"
+
+
+def _contrary(cell: Coverage) -> str:
+    """Which other settings say the contrary."""
+    if cell.variant is None:
+        return ""
+    column = f" ({cell.variant.column})" if cell.variant.sweep == cell.sweep else ""
+    return f"; {'not ' if cell.reproduced else ''}with {_link(cell.variant.sweep, cell.variant.sweep)}{column}"
 
 
 def _link(text: str, sweep: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from graphbench import reproduce
 from graphbench.sweeps import cli as sweeps
+from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
 
 
@@ -17,6 +18,13 @@ def test_every_paper_has_sweeps_and_a_quick_one(paper: str) -> None:
     assert not [path for path in reproduce.sweeps_of(paper) if "search" in path.name]
     assert [path.name for path in reproduce.sweeps_of(paper, quick=True)] == [f"quick-{paper}.yaml"]
     assert all(path.is_file() for path in reproduce.sweeps_of(paper, quick=True))
+
+
+@pytest.mark.parametrize("paper", reproduce.PAPERS)
+def test_a_quick_version_is_not_judged_by_what_the_paper_prints(paper: str) -> None:
+    (path,) = reproduce.sweeps_of(paper, quick=True)
+    sweep = read_sweep(path)
+    assert sweep.reduced == (sweep.published is not None)
 
 
 def test_a_dry_run_trains_nothing(

@@ -86,8 +86,12 @@ class Configuration:
 
     @property
     def protocol(self) -> tuple[str, str]:
-        """Split and metric: numbers can be compared where both are equal."""
-        return "; ".join(self.facts.split), str(self.result.metric)
+        """Split, with the column of the sweep's table, and metric: numbers can be compared where both are equal.
+
+        A column of its own says what the split does not: another generator, another preparation of the data.
+        """
+        column = self.cell.spec.column if self.cell and self.cell.spec.column != self.dataset else ""
+        return "; ".join(filter(None, [*self.facts.split, column])), str(self.result.metric)
 
 
 @dataclass(frozen=True)

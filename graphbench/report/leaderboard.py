@@ -115,13 +115,15 @@ def _published(row: Configuration) -> dict[str, str]:
         }
     comparison = cell.comparison
     deviations = "" if comparison.deviations is None else f" ({comparison.deviations:+.1f} sd)"
-    status = f'<span class="status {comparison.status}">{comparison.status}</span>'
+    if cell.measured and cell.measured.name != row.result.metric:  # beside a test score of another metric
+        deviations += f" from {cell.measured.mean / factor:.{digits}f}, {escape(cell.measured.name)}"
+    status = f'<span class="status {cell.status}">{cell.status}</span>'
     return {
         "published": printed,
         "difference": number(
             comparison.difference / factor, f"{comparison.difference / factor:+.{digits}f}{deviations}"
         ),
-        "status": f'<td data-v="{comparison.status}">{status}</td>',
+        "status": f'<td data-v="{cell.status}">{status}</td>',
     }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 def split_texts(data: Sequence[Mapping[str, Any]], thousands: str = "") -> tuple[str, ...]:
     """One per protocol: ``random 140/500/1000``, ``standard, split 3 of 10, 120/80/51``.
 
-    Of several: ``cv-kfold-10, 10 of 10 splits, 150-152/18-19/18-19`` (sizes of folds differ). How many splits there are
-    is left out where there is one, where they are drawn, and where older records do not say it.
+    Of several: ``cv-kfold-10, 10 of 10 splits, 150-152/18-19/18-19`` (sizes of folds differ). Of how many is left out
+    where there is one, where they are drawn, and where older records do not say it.
 
     Args:
         data: facts about the data from the records of some runs.
@@ -27,8 +27,9 @@ def _text(mode: str, count: int, members: Sequence[Mapping[str, Any]], thousands
     sizes = [tuple(facts.get("sizes", {}).values()) for facts in members]
     spans = [(min(part), max(part)) for part in zip(*sizes)]
     written = "/".join("-".join(f"{size:{thousands}}" for size in dict.fromkeys(span)) for span in spans)
-    if count == 1:
+    indices = sorted({facts.get("split_index", 0) for facts in members})
+    if count == 1 and len(indices) == 1:
         return f"{mode} {written}".strip()
-    indices = sorted({facts["split_index"] for facts in members})
-    which = f"split {indices[0]} of {count}" if len(indices) == 1 else f"{len(indices)} of {count} splits"
+    of = f" of {count}" if count > 1 else ""
+    which = f"split {indices[0]}{of}" if len(indices) == 1 else f"{len(indices)}{of} splits"
     return ", ".join(filter(None, (mode, which, written)))

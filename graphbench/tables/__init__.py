@@ -3,7 +3,8 @@
 ::
 
     sweep_table.py significance.py   the numbers: means, ranks, differences, Welch tests (no text)
-    sweep_layout.py sweep_csv.py     the numbers as rows of text with notes, or as one CSV line per cell
+    sweep_layout.py sweep_csv.py     the numbers as rows of text, or as one CSV line per cell
+    sweep_notes.py                   below the rows: marks, what is missing, what is not of one kind
     provenance.py                    size, time, commit and hardware of the runs behind a number
     text_table.py                    Markdown, LaTeX and HTML
     cli.py                           scripts/tables.py

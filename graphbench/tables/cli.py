@@ -35,7 +35,7 @@ from graphbench.runs.records import left_out_note, own_record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
-from graphbench.tables.provenance import Provenance
+from graphbench.tables.provenance import Provenance, trials_note
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
 from graphbench.tables.sweep_table import SweepTable, sweep_table
@@ -77,6 +77,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
     rows = [_row(result, statistics) for result in results]
     notes = [f"not included, {note.rstrip('.')}." for note in notes]
+    notes += trials_note(result.config for result in results)
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 

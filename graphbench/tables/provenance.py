@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphbench.runs.record import RunRecord
@@ -72,3 +73,17 @@ def _hardware(record: RunRecord) -> str:
     environment = record.environment
     device = environment.get("gpu") or environment.get("cpu") or "unknown"
     return f"{device}, {environment.get('cores')} cores"
+
+
+def trials_note(configurations: Iterable[str]) -> list[str]:
+    """What to say where some configurations are trials of a search (``X-trial-007``); nothing where none is."""
+    if not any(re.search(r"-trial-\d{3,}$", name) for name in configurations):
+        return []
+    return [
+        "trials of a search: it chooses by validation; whoever chooses by the test column has tuned on the test split."
+    ]
+
+
+def is_searched(configuration: str) -> bool:
+    """Whether its settings are the best of a search, by its name: ``X-best``, as searches write it, ``X-searched``."""
+    return configuration.endswith(("-best", "-searched"))

@@ -1,4 +1,4 @@
-"""Layout of a sweep's table: its rows as text, and the notes below it."""
+"""Layout of a sweep's table: its rows as text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from graphbench.runs.aggregate import Mean
-from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import STATISTICS, format_mean
-from graphbench.tables.doubts import APPROXIMATE, EXPLANATIONS
+from graphbench.tables.doubts import APPROXIMATE
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.significance import SIGNIFICANT
+from graphbench.tables.sweep_notes import sweep_notes
 from graphbench.tables.sweep_table import Cell, Column, SweepTable
 from graphbench.tables.text_table import TextCell, TextTable
 
@@ -43,7 +43,7 @@ def main_tables(table: SweepTable) -> list[TextTable]:
                 header=["model", "", *(_heading(column, len(titles) == 1) for column in columns)],
                 groups=[group for group in groups if group],
                 title=title if start == 0 else f"{table.name}, continued",
-                notes=[*_legend(table), *_missing(table), *_inconsistencies(table)] if last else [],
+                notes=sweep_notes(table) if last else [],
                 left=2,
                 explains_marks=marked and last,
             )
@@ -136,115 +136,3 @@ def _against(cell: Cell | None) -> TextCell:
         return TextCell("-")
     words = (" better" if cell.better else " worse") if cell.p_value < SIGNIFICANT else ""
     return TextCell(("p < 0.001" if cell.p_value < 0.001 else f"p = {cell.p_value:.3f}") + words)
-
-
-def _legend(table: SweepTable) -> list[str]:
-    notes = []
-    if table.published is not None:
-        unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
-        otherwise = " (of anything that is no share: 1 % of the published value)" if unbounded else ""
-        notes.append(
-            f"published: {table.published.title} ({table.published.file}), in its digits; "
-            "difference: measured minus published, also in published standard deviations (sd)."
-        )
-        notes.append(
-            f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; below, "
-            "above: worse, better than that."
-        )
-    if any(cell.stale for cell in table.cells.values()):
-        notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
-    if any(cell.status == "smaller" for cell in table.cells.values()):
-        notes.append("smaller: than the published experiment, whose numbers stand beside and are not judged.")
-    doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
-    notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
-    if table.baseline is not None:
-        notes.append(
-            f"against {table.baseline}: two-sided Welch t-test over the runs, not corrected for the number of "
-            f"comparisons; better or worse where p < {SIGNIFICANT}."
-        )
-    return notes
-
-
-def _missing(table: SweepTable) -> list[str]:
-    """Cells without runs, and runs that are not in a mean."""
-    notes = []
-    not_run = [cell for cell in table.cells.values() if set(cell.result.left_out.values()) == {"missing"}]
-    not_run = [cell for cell in not_run if not cell.result.runs]
-    if not_run:
-        notes.append(f"not run: {_by_label(not_run)}.")
-    for cell in table.cells.values():
-        if cell.result.left_out and cell not in not_run:
-            reasons: dict[str, list[str]] = {}
-            for run_id, reason in cell.result.left_out.items():
-                reasons.setdefault(reason, []).append(run_id)
-            text = "; ".join(
-                f"{'run' if len(ids) == 1 else 'runs'} {', '.join(ids)} {reason}" for reason, ids in reasons.items()
-            )
-            notes.append(f"not included, {cell.spec.name}: {text.rstrip('.')}.")
-    return notes + _unpublished(table)
-
-
-def _unpublished(table: SweepTable) -> list[str]:
-    """Cells without a published value, and models of the paper without a row."""
-    notes = []
-    if table.published is not None:
-        cells = [cell for cell in table.cells.values() if cell.published is None]
-        if cells:
-            notes.append(f"not published in {table.published.title}: {_by_label(cells)}.")
-        cells = [cell for cell in table.cells.values() if cell.status == "not comparable"]
-        if cells:
-            notes.append(f"not comparable, the runs lack the published metric: {_by_label(cells)}.")
-        used = {cell.published.model for cell in table.cells.values() if cell.published}
-        datasets = {cell.published.dataset for cell in table.cells.values() if cell.published}
-        others = dict.fromkeys(
-            row.model
-            for row in table.published.rows
-            if row.mean and row.model not in used and row.dataset in datasets and row.scale.comparable
-        )
-        if others:
-            notes.append(f"in {table.published.title}, but not in this sweep: {', '.join(others)}.")
-    return notes
-
-
-def _by_label(cells: Sequence[Cell]) -> str:
-    groups: dict[str, list[str]] = {}
-    for cell in cells:
-        groups.setdefault(cell.spec.label, []).append(cell.spec.column)
-    return ", ".join(f"{label} ({', '.join(columns)})" for label, columns in groups.items())
-
-
-def _other_splits(cells: Sequence[Cell]) -> list[str]:
-    """Names of splits under which two cells have different examples."""
-    known, others = RunIdentity(""), dict[str, tuple[str, str]]()
-    for run in (run for cell in cells for run in cell.result.runs):
-        splits = RunIdentity("", {name: digest for name, digest in run.inputs.items() if name.startswith("split ")})
-        others |= splits.differences(known)
-        known = known.joined(splits)
-    return list(others)
-
-
-def _inconsistencies(table: SweepTable) -> list[str]:
-    """Columns whose numbers differ in split, data or metric of selection."""
-    notes = []
-    for column in table.columns:
-        members = [cell for cell in table.cells.values() if cell.spec.column == column.name and cell.result.runs]
-        for what, value_of in (
-            ("split", lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
-            ("data", lambda cell: str(cell.result.runs[0].data.get("fingerprint", ""))[:8]),
-            ("epoch chosen by", lambda cell: cell.result.metric),
-        ):
-            by_value: dict[str, list[str]] = {}
-            for cell in members:
-                by_value.setdefault(value_of(cell), []).append(cell.spec.label)
-            if len(by_value) > 1:
-                shown = "; ".join(f"{', '.join(labels)}: {value}" for value, labels in by_value.items())
-                notes.append(f"{column.name}, not the same {what}: {shown}.")
-        others = _other_splits(members)
-        if others:
-            notes.append(f"{column.name}, not the same examples: {', '.join(others)} differs between rows.")
-        chosen = {cell.result.metric for cell in members if cell.measured and cell.measured.name != cell.result.metric}
-        if chosen:
-            notes.append(f"{column.name}: epochs were chosen by {', '.join(sorted(map(str, chosen)))} on validation.")
-        if any(not math.isfinite(cell.measured.mean) for cell in members if cell.measured):
-            notes.append(f"{column.name}: a mean that is not a number has no rank.")
-    return notes

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench.errors import UserError, unknown
 from graphbench.published.table import PublishedRow, PublishedTable, read_published
 from graphbench.runs.aggregate import Aggregate, Mean, aggregate
+from graphbench.runs.identity import RunIdentity
 from graphbench.runs.records import PACKED
 from graphbench.runs.summary import format_mean
+from graphbench.sweeps import read_sweep
 from graphbench.tables.significance import welch
 
+SWEEPS = Path(__file__).resolve().parents[2] / "configs/sweeps"
 SIZES = {"k": 1e3, "M": 1e6}
 DERIVED = ("gap", "params")
 
@@ -114,6 +117,7 @@ def cells(table: str, sets: tuple[str, ...] = ()) -> dict[tuple[str, ...], dict[
 def measured(root: Path) -> Source:
     """Records below a folder: ``TABLE/CONFIGURATION`` (``TABLE.jsonl`` where packed), ``@`` and a metric of test.
 
+    Runs of another configuration than that of the sweep ``TABLE`` today are none, as the tables do not judge them.
     Default: the metric that selected the epochs. ``@gap`` is training minus test of that metric, the other way round
     for errors, at the best epoch; ``@params`` the number of parameters.
     """
@@ -122,7 +126,8 @@ def measured(root: Path) -> Source:
         name, _, metric = reference.partition("@")
         table, _, config = name.partition("/")
         packed = root / f"{table}{PACKED}"
-        result = _aggregate(packed / config if packed.is_file() else root / name)
+        today = _today(table).get(config) if packed.is_file() else None
+        result = _aggregate(packed / config if packed.is_file() else root / name, today)
         mean = _derived(result, metric) if metric in DERIVED else result.mean("test", metric or None)
         if mean is None:
             return None
@@ -175,8 +180,16 @@ def _table(name: str) -> PublishedTable:
 
 
 @functools.cache
-def _aggregate(folder: Path) -> Aggregate:
-    return aggregate(folder)
+def _aggregate(folder: Path, config_hash: str | None) -> Aggregate:
+    return aggregate(folder, identity=RunIdentity(config_hash) if config_hash else None)
+
+
+@functools.cache
+def _today(table: str) -> Mapping[str, str]:
+    """Hash by name of the configurations of a shipped sweep; of those that adopt a pretrained run it is not known."""
+    path = SWEEPS / f"{table}.yaml"
+    configs = [entry.config for entry in read_sweep(path).entries] if path.is_file() else []
+    return {config.name: config.hash for config in configs if not config.tree.pretrained.dir}
 
 
 def check_names(asked: dict[str, object], allowed: tuple[str, ...], where: str) -> None:

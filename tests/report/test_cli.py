@@ -68,6 +68,29 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
 
 
+def test_a_smaller_experiment_is_not_judged_and_other_data_not_ranked_with_it(tmp_path: Path) -> None:
+    out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
+    assert report.main([str(stored / "ffgt-sbm-small.jsonl"), "--out", str(out)]) == 0
+    rows = [row for row in _rows(out.read_text()) if "ffgt-sbm-small" in row or "sbm-pattern-p0" in row]
+    assert len(rows) == 8
+    assert all(" smaller " in row for row in rows)
+    assert not any(" below " in row for row in rows)
+    best = [row for row in rows if " 1st " in row]
+    assert ["p = 0.10" in row for row in best] == [True, False]
+    assert ["p = 0.16" in row for row in best] == [False, True]
+
+
+def test_a_published_value_of_another_metric_has_the_measured_one_beside_it(tmp_path: Path) -> None:
+    (config,) = (e.config for e in read_sweep(SWEEPS / "sgformer-table2.yaml").entries if e.config.name == "gcn-deezer")
+    runs = tmp_path / "runs" / "sgformer-table2"
+    for seed in ("123", "124"):
+        auc = [Score(split, "auc", 0.7, True, 9) for split in ("train", "val", "test")]
+        facts = {"config": config.name, "config_hash": config.hash, "dataset": "Deezer-Europe"}
+        _write(runs, seed, 0.62, metric="auc", scores=auc, **facts)
+    (row,) = (row for row in _rows(_page(tmp_path)) if "gcn-deezer" in row)
+    assert " 0.7000 ± 0.0000 2 0.627 ± 0.007 -0.007 (-1.0 sd) from 0.620, accuracy reproduced " in row
+
+
 @pytest.mark.slow
 def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
     out, stored = tmp_path / "report.html", ROOT / "results/measured/records"

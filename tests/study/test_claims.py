@@ -12,7 +12,7 @@ from scipy.stats import ttest_ind
 
 from graphbench.errors import UserError
 from graphbench.runs.record import RunRecord, Score
-from graphbench.runs.records import record_source
+from graphbench.runs.records import record_source, write_packed
 from graphbench.sweeps import read_sweep
 from study import claims, record_measurement
 from study.judging import verdicts
@@ -22,6 +22,7 @@ from study.judging.recorded import recorded
 from study.judging.rules import judge, references
 from study.judging.verdicts import Claim, decide, read_claims
 from tests.paths import ROOT
+from tests.shipped_sweeps import shipped_sweep
 
 CLAIMS = ROOT / "study/claims.yaml"
 
@@ -95,6 +96,19 @@ SEVERAL = {"better": {"a": "{x}", "than": ["low"]}, "each": {"x": ["high", "nowh
 def test_rules_on_runs(records: Path, rule: dict, state: str) -> None:
     [finding] = judge(rule, measured(records), "here")
     assert finding.state == state, finding.text
+
+
+def test_runs_of_another_configuration_than_the_sweeps_are_none(tmp_path: Path) -> None:
+    (config, *_) = (
+        entry.config for entry in shipped_sweep("quick-sgformer").entries if entry.config.name == "gcn-cora"
+    )
+    for config_hash, there in ((config.hash, True), ("another", False)):
+        root = tmp_path / config_hash
+        root.mkdir()
+        record = RunRecord.start(config="gcn-cora", config_hash=config_hash, seed=1, run_id="1", metric="accuracy")
+        record = record.end("finished", scores=(Score("test", "accuracy", 0.8, True, 9),))
+        write_packed(root / "quick-sgformer.jsonl", {"gcn-cora/1": json.loads(record.to_json())})
+        assert (measured(root)("quick-sgformer/gcn-cora") is not None) == there
 
 
 def test_findings_show_means_counts_and_tests(records: Path) -> None:

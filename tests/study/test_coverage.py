@@ -8,7 +8,8 @@ import pytest
 
 from graphbench.published.table import names, read_published
 from study import results_page
-from study.coverage import NOT_NAMED, NOT_REPRODUCED, PAGE, RESULTS, Coverage, coverage, page, reasons
+from study.coverage import PAGE, RESULTS, Coverage, coverage
+from study.coverage_page import NOT_NAMED, NOT_REPRODUCED, page, reasons
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 
@@ -49,15 +50,37 @@ def test_a_smaller_experiment_measures_no_cell(cells: list[Coverage]) -> None:
     assert any(cell.measured for cell in cells)
 
 
-def test_a_variant_reproduces_what_the_first_sweep_does_not(cells: list[Coverage]) -> None:
-    """Of every cell with a variant, both statuses, computed from the two sweeps alone."""
-    found = [cell for cell in cells if cell.variant]
-    assert found
-    for cell in found[:2]:
-        assert cell.variant != cell.sweep
-        assert cell.status in ("below", "above")
-        (alone,) = (other for other in coverage([shipped_sweep(cell.variant)]) if other.row == cell.row)
-        assert (alone.status, alone.variant) == ("reproduced", "")
+def test_a_variant_says_the_contrary_of_the_first_sweep(cells: list[Coverage]) -> None:
+    """Of cells with a variant, one reproduced and one not, both statuses computed from the other sweep alone."""
+    found = [cell for cell in cells if cell.variant and cell.variant.sweep != cell.sweep]
+    for reproduced in (True, False):
+        cell = next(cell for cell in found if cell.reproduced == reproduced)
+        assert cell.measured
+        assert cell.variant
+        (alone,) = (other for other in coverage([shipped_sweep(cell.variant.sweep)]) if other.row == cell.row)
+        assert alone.measured
+        assert alone.reproduced != reproduced
+
+
+def test_the_public_split_stands_beside_the_one_of_the_release(cells: list[Coverage]) -> None:
+    cell = next(cell for cell in cells if cell.config == "sgformer-cora" and cell.table == "sgformer_table2")
+    assert cell.protocol == "random-class 140/500/1000"
+    assert cell.variant
+    assert (cell.variant.column, cell.variant.protocol) == ("Cora, public", "standard 140/500/1000")
+    assert f"| {cell.protocol} | reproduced; not with [sgformer-table2]" in results_page.page(cells)
+
+
+def test_the_criterion_is_held_against_other_rows(cells: list[Coverage]) -> None:
+    """Two rows of a column: far apart and right, then far apart and exchanged, then equal."""
+    a, b = [cell for cell in cells if (cell.table, cell.column) == ("sgformer_table5", "1 %") and cell.mean][:2]
+    for means, shown in (((10.0, 90.0), "100% | 100% | 0%"), ((90.0, 10.0), "0% | 0% | 100%"), ((10.0, 10.0), "")):
+        pair = [
+            replace(cell, mean=replace(cell.mean, mean=mean), row=replace(cell.row, mean=printed, std="1.0"))
+            for cell, mean, printed in zip((a, b), means, ("10.00", "90.00"), strict=True)
+            if cell.mean
+        ]
+        pair = [replace(cell, status="reproduced" if shown[:3] == "100" else "below") for cell in pair]
+        assert f"| **all** | 2 | {shown or '0% | 50% | 50%'} |" in page(pair)
 
 
 def test_every_row_that_is_not_named_has_a_reason_and_no_other(cells: list[Coverage]) -> None:

@@ -76,7 +76,7 @@ def test_one_row_per_folder(tmp_path: Path) -> None:
 
 def test_folds_of_different_sizes_have_one_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert tables.main([str(MEASURED / "records/first-results.jsonl/gps-mutag-10fold")]) == 0
-    assert " | cv-stratifiedkfold-10 150-152/18-19/18-19 | " in capsys.readouterr().out
+    assert " | cv-stratifiedkfold-10, 10 splits, 150-152/18-19/18-19 | " in capsys.readouterr().out
 
 
 def test_what_layers_report_is_a_column_where_a_run_has_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,6 +197,20 @@ def test_models_by_data_sets_from_folders_alone(tmp_path: Path, capsys: pytest.C
     _write(tmp_path / "again", "gcn-cora", 0.6)
     assert tables.main([str(tmp_path), "--models"]) == 2, "two of one name and data set"
     assert "two entries for the cell" in capsys.readouterr().err
+
+
+def test_tables_of_trials_say_what_they_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "- trials of a search: it chooses by validation; whoever chooses by the test column"
+    for number, accuracy in ((6, 0.7), (7, 0.8)):
+        config = f"gcn-cora-trial-00{number}"
+        run = dataclasses.replace(_record(0, accuracy, "gcn-cora"), config=config)
+        run.write(tmp_path / config / "0/record.json")
+    for more in ([], ["--models"]):
+        assert tables.main([str(tmp_path), *more]) == 0
+        assert warning in capsys.readouterr().out
+    _write(tmp_path / "other", "gcn-cora", 0.6)
+    assert tables.main([str(tmp_path / "other")]) == 0
+    assert warning not in capsys.readouterr().out
 
 
 def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

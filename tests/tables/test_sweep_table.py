@@ -14,75 +14,14 @@ from scipy.stats import ttest_ind
 
 from graphbench.errors import UserError
 from graphbench.published.scales import METRICS
-from graphbench.published.table import PublishedRow, PublishedTable
 from graphbench.runs.aggregate import Mean
-from graphbench.runs.record import RunRecord, Score
-from graphbench.sweeps.cells import CellSpec
+from graphbench.runs.record import Score
 from graphbench.tables.significance import compare, welch
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_layout import details_table, main_tables
-from graphbench.tables.sweep_table import Cell, SweepTable, sweep_table
+from graphbench.tables.sweep_layout import details_table
+from graphbench.tables.sweep_table import Cell
 from graphbench.tables.text_table import markdown
-
-EMPTY_NOTE = "OOM (out of memory)"
-
-
-class Sweep:
-    """A sweep of hand-written records; five seeds unless said otherwise."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.specs: list[CellSpec] = []
-        self.rows: list[PublishedRow] = []
-
-    def runs(self, label: str, *values: float, dataset: str = "Cora", metric: str = "accuracy", seeds: int = 5, **more):
-        """Runs with these test values, from seed 0 on."""
-        folder = self.folder / f"{label}-{dataset}".replace("/", "-")
-        for seed, value in enumerate(values):
-            self.record(folder, seed, value, dataset, metric)
-        self.specs.append(
-            CellSpec(label, more.pop("column", dataset), dataset, folder, tuple(map(str, range(seeds))), **more)
-        )
-        return folder
-
-    def record(
-        self, folder: Path, seed: int, value: float, dataset: str = "Cora", metric: str = "accuracy", **more
-    ) -> None:
-        maximize = metric != "mae"
-        scores = (Score("val", metric, value, maximize, 9), Score("test", metric, value, maximize, 9))
-        facts = {"name": dataset, "split_mode": "standard", "sizes": {"train": 5, "val": 2, "test": 2}}
-        record = RunRecord(
-            config=folder.name,
-            config_hash="now",
-            seed=seed,
-            run_id=str(seed),
-            status="finished",
-            metric=metric,
-            maximize=maximize,
-            scores=scores + tuple(more.pop("scores", ())),
-            params=1234,
-            time_per_epoch=0.5,
-            peak_memory=2**20,
-            data=facts | more.pop("data", {}),
-            environment={"git_commit": "0123456789", "git_dirty": True, "gpu": None, "cpu": "abacus", "cores": 2},
-            ended="2026-11-22T10:00:00+00:00",
-        )
-        dataclasses.replace(record, **more).write(folder / str(seed) / "record.json")
-
-    def publish(self, model: str, mean: str, std: str = "", dataset: str = "Cora", metric: str = "accuracy_percent"):
-        note = "" if mean else EMPTY_NOTE
-        self.rows.append(PublishedRow("Paper", "7", model, dataset, "", metric, mean, std, 5, "", note))
-
-    def table(self, baseline: str | None = None) -> SweepTable:
-        published = PublishedTable("paper_table7", tuple(self.rows), "paper_table7.csv") if self.rows else None
-        return sweep_table("mini", self.specs, published=published, baseline=baseline)
-
-    def text(self, baseline: str | None = None) -> str:
-        return markdown(main_tables(self.table(baseline)))
-
-    def rows_of(self, baseline: str | None = None) -> list[list[str]]:
-        lines = [line for line in self.text(baseline).splitlines() if line.startswith("|")]
-        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in (lines[0], *lines[2:])]
+from tests.tables.hand_written import Sweep
 
 
 @pytest.fixture
@@ -259,21 +198,6 @@ def test_the_published_metric_is_read_though_another_chose_the_epoch(sweep: Swee
     text = sweep.text()
     assert "Deezer-Europe: epochs were chosen by auc on validation." in text
     assert "not comparable, the runs lack the published metric: b (Deezer-Europe)." in text
-
-
-def test_numbers_of_one_column_that_are_not_of_one_kind_are_noted(sweep: Sweep) -> None:
-    for label, mode, content in (("a", "standard", "01"), ("b", "random", "01"), ("c", "standard", "ab")):
-        folder = sweep.runs(label, seeds=1)
-        sweep.record(folder, 0, 0.8, data={"split_mode": mode, "fingerprint": content * 8})
-    text = sweep.text()
-    assert "- Cora, not the same split: a, c: standard 5/2/2; b: random 5/2/2.\n" in text
-    assert "- Cora, not the same data: a, b: 01010101; c: abababab.\n" in text
-
-
-def test_rows_with_other_examples_under_the_name_of_one_split_are_noted(sweep: Sweep) -> None:
-    for label, digest in (("a", "01"), ("b", "01"), ("c", "ab")):
-        sweep.record(sweep.runs(label, seeds=1), 0, 0.8, inputs={"split 3": digest, "data": "f"})
-    assert "- Cora, not the same examples: split 3 differs between rows.\n" in sweep.text()
 
 
 def test_a_column_without_published_values_takes_the_scale_of_its_neighbour(sweep: Sweep) -> None:

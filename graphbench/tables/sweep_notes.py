@@ -1,0 +1,175 @@
+"""Notes below a sweep's table: what marks mean, what is missing, what the numbers of a column do not share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphbench.runs.identity import RunIdentity
+from graphbench.tables.doubts import EXPLANATIONS
+from graphbench.tables.provenance import Provenance, is_searched, trials_note
+from graphbench.tables.significance import SIGNIFICANT
+from graphbench.tables.sweep_table import Cell, SweepTable
+
+
+def sweep_notes(table: SweepTable) -> list[str]:
+    """Sentences that explain marks, name what is missing and what in a column is not of one kind."""
+    trials = trials_note(cell.result.config for cell in table.cells.values())
+    searched = [cell for cell in table.cells.values() if cell.result.runs and is_searched(cell.result.config)]
+    if searched:
+        trials.append(
+            f"settings chosen by a search on validation, those of other cells as they are: {_by_label(searched)}."
+        )
+    return [*_legend(table), *_missing(table), *_inconsistencies(table), *_versions(table), *trials]
+
+
+def _legend(table: SweepTable) -> list[str]:
+    notes = []
+    if table.published is not None:
+        unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
+        otherwise = " (of anything that is no share: 1 % of the published value)" if unbounded else ""
+        notes.append(
+            f"published: {table.published.title} ({table.published.file}), in its digits; "
+            "difference: measured minus published, also in published standard deviations (sd)."
+        )
+        notes.append(
+            f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; below, "
+            "above: worse, better than that."
+        )
+    if any(cell.stale for cell in table.cells.values()):
+        notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
+    if any(cell.status == "smaller" for cell in table.cells.values()):
+        notes.append("smaller: than the published experiment, whose numbers stand beside and are not judged.")
+    doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
+    notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
+    if table.baseline is not None:
+        notes.append(
+            f"against {table.baseline}: two-sided Welch t-test over the runs, not corrected for the number of "
+            f"comparisons; better or worse where p < {SIGNIFICANT}."
+        )
+    return notes
+
+
+def _missing(table: SweepTable) -> list[str]:
+    """Cells without runs, and runs that are not in a mean."""
+    notes = []
+    not_run = [cell for cell in table.cells.values() if set(cell.result.left_out.values()) == {"missing"}]
+    not_run = [cell for cell in not_run if not cell.result.runs]
+    if not_run:
+        notes.append(f"not run: {_by_label(not_run)}.")
+    for cell in table.cells.values():
+        if cell.result.left_out and cell not in not_run:
+            reasons: dict[str, list[str]] = {}
+            for run_id, reason in cell.result.left_out.items():
+                reasons.setdefault(reason, []).append(run_id)
+            text = "; ".join(
+                f"{'run' if len(ids) == 1 else 'runs'} {', '.join(ids)} {reason}" for reason, ids in reasons.items()
+            )
+            notes.append(f"not included, {cell.spec.name}: {text.rstrip('.')}.")
+    return notes + _unpublished(table)
+
+
+def _unpublished(table: SweepTable) -> list[str]:
+    """Cells without a published value, and models of the paper without a row."""
+    notes = []
+    if table.published is not None:
+        cells = [cell for cell in table.cells.values() if cell.published is None]
+        if cells:
+            notes.append(f"not published in {table.published.title}: {_by_label(cells)}.")
+        cells = [cell for cell in table.cells.values() if cell.status == "not comparable"]
+        if cells:
+            notes.append(f"not comparable, the runs lack the published metric: {_by_label(cells)}.")
+        fewer = [
+            f"{cell.spec.name} ({cell.measured.n} of {cell.published.n_runs})"
+            for cell in table.cells.values()
+            if cell.measured and cell.published and cell.measured.n < (cell.published.n_runs or 0)
+        ]
+        if fewer:
+            notes.append(f"fewer runs than in {table.published.title}: {'; '.join(fewer)}.")
+        used = {cell.published.model for cell in table.cells.values() if cell.published}
+        datasets = {cell.published.dataset for cell in table.cells.values() if cell.published}
+        others = dict.fromkeys(
+            row.model
+            for row in table.published.rows
+            if row.mean and row.model not in used and row.dataset in datasets and row.scale.comparable
+        )
+        if others:
+            notes.append(f"in {table.published.title}, but not in this sweep: {', '.join(others)}.")
+    return notes
+
+
+def _by_label(cells: Sequence[Cell]) -> str:
+    groups: dict[str, list[str]] = {}
+    for cell in cells:
+        groups.setdefault(cell.spec.label, []).append(cell.spec.column)
+    return ", ".join(f"{label} ({', '.join(columns)})" for label, columns in groups.items())
+
+
+def _other_splits(cells: Sequence[Cell]) -> list[str]:
+    """Names of splits under which two cells have different examples."""
+    known, others = RunIdentity(""), dict[str, tuple[str, str]]()
+    for run in (run for cell in cells for run in cell.result.runs):
+        splits = RunIdentity("", {name: digest for name, digest in run.inputs.items() if name.startswith("split ")})
+        others |= splits.differences(known)
+        known = known.joined(splits)
+    return list(others)
+
+
+def _inconsistencies(table: SweepTable) -> list[str]:
+    """Columns whose numbers differ in split, data or metric of selection."""
+    notes = []
+    for column in table.columns:
+        members = [cell for cell in table.cells.values() if cell.spec.column == column.name and cell.result.runs]
+        for what, value_of, shown_as in (
+            ("split", _split_parts, lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
+            ("data", _fingerprint, _fingerprint),
+            ("metric", _metric, _metric),
+            ("epoch chosen by", lambda cell: cell.result.metric, lambda cell: cell.result.metric),
+        ):
+            by_value: dict[object, list[Cell]] = {}
+            for cell in members:
+                by_value.setdefault(value_of(cell), []).append(cell)
+            if len(by_value) > 1:
+                shown = "; ".join(
+                    f"{', '.join(cell.spec.label for cell in cells)}: {shown_as(cells[0])}"
+                    for cells in by_value.values()
+                )
+                notes.append(f"{column.name}, not the same {what}: {shown}.")
+        others = _other_splits(members)
+        if others:
+            notes.append(f"{column.name}, not the same examples: {', '.join(others)} differs between rows.")
+        chosen = {cell.result.metric for cell in members if cell.measured and cell.measured.name != cell.result.metric}
+        if chosen:
+            notes.append(f"{column.name}: epochs were chosen by {', '.join(sorted(map(str, chosen)))} on validation.")
+        if any(not math.isfinite(cell.measured.mean) for cell in members if cell.measured):
+            notes.append(f"{column.name}: a mean that is not a number has no rank.")
+    return notes
+
+
+def _split_parts(cell: Cell) -> frozenset[tuple[object, ...]]:
+    """Mode, number and sizes of every split; of how many it is one, older records do not say."""
+    facts = [run.data for run in cell.result.runs]
+    return frozenset(
+        (each.get("split_mode"), each.get("split_index"), *each.get("sizes", {}).values()) for each in facts
+    )
+
+
+def _metric(cell: Cell) -> str:
+    return cell.measured.name if cell.measured else "none"
+
+
+def _fingerprint(cell: Cell) -> str:
+    return str(cell.result.runs[0].data.get("fingerprint", ""))[:8]
+
+
+def _versions(table: SweepTable) -> list[str]:
+    """Means over runs of several commits, and runs whose code no commit has."""
+    notes = []
+    cells = [(cell, Provenance.of(cell.result.runs).commits) for cell in table.cells.values()]
+    changed = [cell for cell, commits in cells if any(commit.endswith("+") for commit in commits)]
+    if changed:
+        notes.append(f"uncommitted changes in the code of at least one run: {_by_label(changed)}.")
+    several = [cell for cell, commits in cells if len(commits) > 1]
+    if several:
+        notes.append(f"runs of several commits in one mean: {_by_label(several)}.")
+    return notes
