@@ -1,4 +1,4 @@
-"""Triton kernels of attentions compile for absent GPUs as they are launched; what they compute: interpreted_*.py."""
+"""Triton kernels of attentions compile for absent GPUs as they are launched; what they compute: test_kernels_gpu.py."""
 
 from __future__ import annotations
 

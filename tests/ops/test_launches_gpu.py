@@ -1,4 +1,4 @@
-"""Triton kernels compile for absent GPUs as their operators launch them; what they compute: interpreted_*.py."""
+"""Triton kernels compile for absent GPUs as their operators launch them; what they compute: test_kernels_gpu.py."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ UNSPILLED = [
 
 def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:
     """Runs a file of tests beside this one; a process of its own, because Triton interprets everything or nothing."""
-    interpret = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    settings = {"GRAPHBENCH_TEST_KERNELS": "1"} | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
     path = str(Path(__file__).parent / cases)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-m", marked, path]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | interpret, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
