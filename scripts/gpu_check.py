@@ -34,6 +34,7 @@ from graphbench.benchmarks.epochs import MEASURED
 from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 from scripts.measure_blocks import PIECES
+from tests.ops.ragged_inputs import kernel_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT = 4
@@ -48,12 +49,12 @@ def parts() -> dict[str, dict[str, list[str]]]:
     """Part -> name of a command -> the command, in order of worth."""
     here = sys.executable
     pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_side_by_side(), "-m"]
-    kernels = sorted(path.name for path in (ROOT / "tests/ops").glob("interpreted_*.py"))
+    of_kernels = ["env", "GRAPHBENCH_TEST_KERNELS=1", *pytest, "not exhaustive"]
     budgets = json.loads((ROOT / "tests/launch_budgets.json").read_text())
     bench = [here, "scripts/bench.py", "--device", "cuda"]
     names = ("gps_step", "sgformer", "sparse_flow", "distance", "sfi_step", "geco")
     return {
-        "kernels": {name: [*pytest, "not exhaustive", f"tests/ops/{name}"] for name in kernels},
+        "kernels": {name: [*of_kernels, f"tests/ops/{name}"] for name in kernel_tests()},
         "captured": {name: [*pytest, "slow or not slow", f"tests/train/test_{name}.py"] for name in _CAPTURED},
         "launches": {name: [here, "-m", "scripts.launches", name, "--profiler"] for name in budgets},
         "benchmarks": {name: [*bench, name] for name in names},

@@ -9,13 +9,8 @@ import pytest
 import torch
 
 from graphbench.config import Config, load_config
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model
-from graphbench.factory.task import build_task
-from graphbench.factory.training import build_fabric, build_optimizer
+from graphbench.factory.parts import build_parts
 from graphbench.sweeps import read_sweep
-from graphbench.train.seeding import seed_everything
 from tests.paths import ROOT
 
 SWEEP = ROOT / "configs/sweeps/geco-beside.yaml"
@@ -29,14 +24,8 @@ def _losses(config: Config) -> tuple[list[float], float]:
 
     Where GECO stood behind batch norm, one graph in fifty left all bounds in evaluation.
     """
-    loaded = encode(config, read_data(config))
-    info = loaded.card.info(loaded.store)
-    fabric = build_fabric(config)
-    fabric.launch()
-    loaders = build_loaders(config, loaded, build_splits(config, loaded, 0), 0, fabric)
-    seed_everything(0)
-    model, task = build_model(config, info), build_task(config, info)
-    optimizer = build_optimizer(config, model)
+    parts = build_parts(config)
+    loaders, model, task, optimizer = parts.loaders, parts.model, parts.task, parts.optimizer
     batches = [batch for (batch, _), _ in zip(loaders.train(0), range(BATCHES))]
     assert all(batch.num_graphs == GRAPHS for batch in batches)
     means = []

@@ -13,8 +13,8 @@ longest graph, the damped scores of decay attention by two products and a softma
 from __future__ import annotations
 
 import functools
+import json
 import math
-import subprocess
 import sys
 
 import networkx as nx
@@ -27,7 +27,7 @@ from torch_geometric.utils import to_networkx
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.encodings import peptides, separate_graphs
 from graphbench.benchmarks.gps_step import random_peptides
-from graphbench.benchmarks.measuring import CPU, ROOT, device_name, paired, peak, step
+from graphbench.benchmarks.measuring import CPU, device_name, in_own_process, paired, peak, step
 from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredHops
 from graphbench.ops.decay_attention import decay_attention
@@ -158,7 +158,7 @@ def _by_networkx(graph: nx.Graph) -> np.ndarray:
 
 def _memory() -> Case:
     """The exponent of peak memory over the number of pairs within the focal length."""
-    pairs, mib = zip(*(_in_process(nodes) for nodes in SIZES), strict=True)
+    pairs, mib = zip(*(in_own_process("distance", nodes) for nodes in SIZES), strict=True)
     slope = float(np.polyfit(np.log(pairs), np.log(mib), 1)[0])
     measured = ", ".join(
         f"{nodes:,} nodes, {int(count):,} pairs: {value:,.0f} MiB"
@@ -168,15 +168,8 @@ def _memory() -> Case:
     return Case(name, "limit", [slope], [EXPONENT], target=1.0, unit="")
 
 
-def _in_process(nodes: int) -> tuple[float, float]:
-    command = [sys.executable, "-m", "graphbench.benchmarks.distance", str(nodes)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    count, mib = done.stdout.split()[-2:]
-    return float(count), float(mib)
-
-
 def main(nodes: int) -> None:
-    """One size in this process; prints the pairs, and the peak of a step above what was held before it."""
+    """One size in this process; prints [pairs, peak of a step in MiB above what was held before it]."""
     generator = torch.Generator().manual_seed(0)
     ends = torch.randint(nodes, (2, nodes * DEGREE // 2), generator=generator)
     both = torch.cat([ends, ends.flip(0)], dim=1)
@@ -188,9 +181,9 @@ def main(nodes: int) -> None:
     )
     assert hops is not None
     inputs = [torch.randn(nodes, HEADS, WIDTH, requires_grad=True) for _ in range(3)]
-    print(hops.col.numel())
     ragged = Ragged.from_sizes([nodes])
-    print(peak(step(functools.partial(focal_attention, *inputs, ragged, hops, FOCAL_LENGTH), inputs), CPU))
+    mib = peak(step(functools.partial(focal_attention, *inputs, ragged, hops, FOCAL_LENGTH), inputs), CPU)
+    print(json.dumps([hops.col.numel(), mib]))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ import torch
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import ROOT, device_name, seconds_of
 from graphbench.benchmarks.pyg_gps import gps_epochs
-from graphbench.benchmarks.sgformer import Training, by_hand
+from graphbench.benchmarks.sgformer import by_hand
 from graphbench.benchmarks.step_kernels import StepKernels
+from graphbench.benchmarks.training import Training
 from graphbench.errors import UserError
 from graphbench.train.reporter import EpochReport, Reporter
 

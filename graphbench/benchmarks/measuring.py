@@ -6,7 +6,9 @@ PyTorch's allocator. Kernels are compiled in the first call, which is not measur
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,6 +73,23 @@ def paired_work(
     return found
 
 
+def in_own_process(module: str, *arguments: object) -> Any:
+    """What ``python -m graphbench.benchmarks.MODULE ARGUMENTS`` prints as its last line, JSON: nothing ran before it.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    command = [sys.executable, "-m", f"graphbench.benchmarks.{module}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def processor_seconds(*whose: int) -> float:
+    """That this process and those it started that have ended took; or some of them, as ``resource`` names them."""
+    used = (resource.getrusage(who) for who in whose or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 @contextmanager
 def competing_load() -> Iterator[None]:
     """As many other processes that compute as there are cores."""
@@ -112,9 +132,7 @@ def peaks(
     for _ in range(pairs if device.type == "cpu" else 1):
         for side, values in zip(sides, measured, strict=True):
             if device.type == "cpu":
-                command = [sys.executable, "-m", one_step.__module__, side, *arguments]
-                done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-                values.append(float(done.stdout.split()[-1]))
+                values.append(in_own_process(one_step.__module__.rpartition(".")[2], side, *arguments))
             else:
                 one_step(side, device, *arguments)()  # compiles; gradients and what a batch keeps go with it
                 values.append(peak(one_step(side, device, *arguments), device))

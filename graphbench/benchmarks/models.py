@@ -20,13 +20,9 @@ from graphbench.benchmarks.measuring import ROOT, device_name, paired, peaks
 from graphbench.config import Config, load_config
 from graphbench.contract import HasAuxiliaryLoss, take_auxiliary_loss
 from graphbench.data.builder import LoadedDataset
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model
-from graphbench.factory.task import build_task
-from graphbench.factory.training import build_fabric, build_optimizer
+from graphbench.factory.data import read_data
+from graphbench.factory.parts import build_parts
 from graphbench.structures import GraphBatch
-from graphbench.train.seeding import seed_everything
 
 PAIRS = 5
 MEMORY_PAIRS = 1
@@ -64,21 +60,14 @@ class Prepared:
     ) -> None:
         file, *overrides = side.command
         self.config = config = load_config(Path(ROOT, "configs", file), [*overrides, "accelerator", device.type])
-        loaded = encode(config, read(config))
-        splits = build_splits(config, loaded, 0)
-        self.info = info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-        fabric = build_fabric(config)
-        fabric.launch()
-        loaders = build_loaders(config, loaded, splits, 0, fabric)
+        parts = build_parts(config, read=read)
+        loaders, transductive = parts.loaders, parts.loaded.card.transductive
+        self.info, self.model, self._task, self._optimizer = parts.info, parts.model, parts.task, parts.optimizer
         self._training = list(islice(loaders.train(0), None if epoch else 1))
         evaluated = (batch for each in loaders.passes for batch in each.batches()) if epoch else ()
         self._evaluation = list(evaluated) or [batch for batch, _ in self._training]
         # What layers derive from the graph of all steps is computed once, from batches that are drawn anew every time.
-        self._drawn_anew = not loaded.card.transductive or config.tree.train.sampler not in ("full_batch", "seeds")
-        seed_everything(0)
-        self.model = build_model(config, info).to(device)
-        self._task = build_task(config, info)
-        self._optimizer = build_optimizer(config, self.model)
+        self._drawn_anew = not transductive or config.tree.train.sampler not in ("full_batch", "seeds")
         self._auxiliary = [module for module in self.model.modules() if isinstance(module, HasAuxiliaryLoss)]
 
     @property

@@ -14,8 +14,6 @@ import argparse
 import datetime
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from scipy.optimize import nnls
 
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
-from graphbench.benchmarks.measuring import ROOT
+from graphbench.benchmarks.measuring import ROOT, in_own_process
 from graphbench.benchmarks.page import hardware
 from graphbench.benchmarks.scaled_data import BATCHES, DATA, DIM, EDGES, MOLECULES, NODES
 from graphbench.plots import canvas
@@ -63,10 +61,8 @@ def run(scales: Sequence[float] = SCALES, keep: Path | None = None) -> list[Case
     measured: dict[str, list[Mapping[str, float]]] = {data: [] for data in DATA}
     for scale in scales:
         for data, found in measured.items():
-            command = [sys.executable, "-m", "graphbench.benchmarks.scaled_data", data, str(scale)]
-            command += [] if keep is None else [str(keep.resolve() / f"{data}-{scale:g}")]
-            done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-            found.append(json.loads(done.stdout.splitlines()[-1]))
+            folder = () if keep is None else (keep.resolve() / f"{data}-{scale:g}",)
+            found.append(in_own_process("scaled_data", data, scale, *folder))
     write(measured)
     return foretold(measured)
 

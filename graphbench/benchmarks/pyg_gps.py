@@ -12,8 +12,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, GPSConv, global_mean_pool
 
 from graphbench.benchmarks.gps_step import PyGGatedGCN
-from graphbench.benchmarks.sgformer import Training
-from graphbench.factory.task import build_task
+from graphbench.benchmarks.training import Training
 
 FEATURES = 200
 """Values of an integer feature, at most."""
@@ -67,7 +66,7 @@ def gps_epochs(ours: Training, compiled: bool = False) -> Callable[[], None]:
         ours: gives data, splits, batch size and loss.
         compiled: by ``torch.compile`` for any number of nodes.
     """
-    device, task = ours.device, build_task(ours.config, ours.info)
+    device, task = ours.device, ours.task
     parts = {part: list(_graphs(ours, rows)) for part, rows in ours.splits.parts().items()}
     size = ours.config.tree.train.batch_size
     loaders = {

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from graphbench.benchmarks.case import Case
+from graphbench.benchmarks.measuring import processor_seconds
 from graphbench.benchmarks.record_folders import write_records
 
 DATASETS, RUNS = 10, 10
@@ -50,12 +51,11 @@ def run() -> list[Case]:
 
 def _measured(module: str, arguments: list[str]) -> tuple[float, float]:
     """Seconds (of the processor, so that other work on the machine counts little) and peak memory in MiB."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds(resource.RUSAGE_CHILDREN)
     code = _CHILD.format(module=module)
     started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
     wall = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    spent = processor_seconds(resource.RUSAGE_CHILDREN) - before
     print(f"{module} {' '.join(arguments)}: {spent:.1f} s of the processor, {wall:.1f} s on the clock", file=sys.stderr)
     return spent, int(done.stderr.split()[-1]) / 1024

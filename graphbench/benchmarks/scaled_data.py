@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import resource
 import shutil
 import sys
 import tempfile
@@ -23,7 +22,7 @@ import numpy as np
 import torch
 
 from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
-from graphbench.benchmarks.measuring import AnonymousMemory
+from graphbench.benchmarks.measuring import AnonymousMemory, processor_seconds
 from graphbench.data.card import DatasetCard
 from graphbench.data.datasets.ogb_papers import OGBPapers
 from graphbench.data.datasets.pcqm4m import GRAPHS
@@ -91,19 +90,13 @@ class Stages:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measures what is inside, unless it was measured before."""
-        start, used = time.perf_counter(), _processor_seconds()
+        start, used = time.perf_counter(), processor_seconds()
         with AnonymousMemory() as memory:
             yield
-        seconds, of_processor = time.perf_counter() - start, _processor_seconds() - used
+        seconds, of_processor = time.perf_counter() - start, processor_seconds() - used
         if f"{name}_s" not in self.found:
             peak = round(memory.peak / 2**20, 1)
             self.note(**{f"{name}_s": round(seconds, 3), f"{name}_cpu_s": round(of_processor, 3), f"{name}_mib": peak})
-
-
-def _processor_seconds() -> float:
-    """Of this process and of those it started that have ended."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def papers(scale: float, folder: Path) -> dict[str, float]:

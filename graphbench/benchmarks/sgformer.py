@@ -12,7 +12,6 @@ import copy
 import gc
 import json
 import math
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -24,22 +23,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.models import SGFormer
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, paired, seconds_of
-from graphbench.config import load_config
-from graphbench.data.loading.loader import GraphLoaders
-from graphbench.data.store import GraphStore
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model
-from graphbench.factory.task import build_task
-from graphbench.factory.training import build_fabric, build_optimizer, build_schedule, build_settings
+from graphbench.benchmarks.measuring import CPU, ROOT, device_name, held, in_own_process, paired
+from graphbench.benchmarks.training import Training
 from graphbench.runs.environment import forget_peak_memory, peak_memory
-from graphbench.runs.identity import RunIdentity
-from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import as_dense
-from graphbench.train.reporter import Reporter
-from graphbench.train.seeding import seed_everything
-from graphbench.train.trainer import Trainer
 
 THREADS = 2
 PAIRS = 5
@@ -68,61 +55,6 @@ def run(device: torch.device) -> list[Case]:
         cases = [_against_pyg("Cora", Training(folder, _cora(), 100, device), target=4.0)]
         cases.append(_against_pyg("PubMed-sized", Training(folder, _pubmed(folder), 20, device), target=2.5))
     return [*cases, *_deezer(device), *_scaling(device)]
-
-
-class Training:
-    """One configuration, read and built; every run of its loop starts from the same weights.
-
-    Args:
-        folder: for what a run leaves behind.
-        command: configuration and overrides.
-        epochs: of a run.
-        device: where it runs.
-    """
-
-    def __init__(self, folder: Path, command: Sequence[str], epochs: int, device: torch.device) -> None:
-        settings = ["optim.max_epoch", str(epochs), "train.early_stop_patience", "0", "accelerator", device.type]
-        self.config = load_config(Path(command[0]), [*command[1:], *settings])
-        self._loaded = encode(self.config, read_data(self.config))
-        self.info = self._loaded.card.info(self._loaded.store)
-        self.splits = build_splits(self.config, self._loaded, 0)
-        self._fabric = build_fabric(self.config)
-        self._fabric.launch()
-        loaders = build_loaders(self.config, self._loaded, self.splits, 0, self._fabric)
-        assert isinstance(loaders, GraphLoaders)
-        self.loaders = loaders
-        self._folder, self._runs, self.epochs, self.device = folder, 0, epochs, device
-        seed_everything(0)
-        self.model = build_model(self.config, self.info).to(device)
-
-    @property
-    def store(self) -> GraphStore:
-        """The graphs, with encodings."""
-        return self._loaded.store
-
-    def run(self, reporters: Sequence[Reporter] = ()) -> None:
-        """All epochs, with records and checkpoints."""
-        trained = copy.deepcopy(self.model)
-        optimizer = build_optimizer(self.config, trained)
-        self._runs += 1
-        directory = RunDirectory(self._folder, f"{id(self)}", self._runs)
-        trainer = Trainer(
-            self._fabric,
-            trained,
-            build_task(self.config, self.info),
-            self.loaders,
-            optimizer,
-            build_schedule(self.config, optimizer),
-            build_settings(self.config, self.info),
-            run=directory,
-            reporters=reporters,
-        )
-        with directory.open(identity=RunIdentity("0"), config_text=""):
-            trainer.run()
-
-    def seconds(self, runs: int) -> list[float]:
-        """Per epoch, of every run."""
-        return [seconds_of(self.run, self.device) / self.epochs for _ in range(runs)]
 
 
 def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
@@ -273,9 +205,7 @@ def _measured(device: torch.device, *arguments: str) -> dict[str, list[float]]:
     if device.type != "cpu":
         gc.collect()
         return measure(*arguments, device)
-    command = [sys.executable, "-m", "graphbench.benchmarks.sgformer", *arguments]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return in_own_process("sgformer", *arguments)
 
 
 def measure(case: str, value: str, device: torch.device) -> dict[str, list[float]]:

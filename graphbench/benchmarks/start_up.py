@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import ROOT
+from graphbench.benchmarks.measuring import ROOT, processor_seconds
 from graphbench.experiment import run as run_experiment
 from graphbench.train.reporter import Reporter
 
@@ -44,12 +44,11 @@ def _case(name: str, command: Sequence[str], limit: float, runs: int = RUNS) -> 
 
 def _cpu_seconds(command: Sequence[str]) -> float:
     """Of a process and those that it waited for; what it says shows where it fails."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds(resource.RUSAGE_CHILDREN)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # those that have nothing to do wait by computing
     silent = subprocess.DEVNULL
     subprocess.run([sys.executable, *command], cwd=ROOT, env=one_thread, check=True, stdout=silent, stderr=silent)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return processor_seconds(resource.RUSAGE_CHILDREN) - before
 
 
 class _Leave(Reporter):

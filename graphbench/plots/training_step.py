@@ -21,13 +21,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from graphbench.config import load_config
 from graphbench.contract import take_auxiliary_loss
 from graphbench.errors import is_out_of_memory
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model
-from graphbench.factory.task import build_task
-from graphbench.factory.training import build_fabric, build_optimizer
+from graphbench.factory.parts import build_parts
+from graphbench.factory.training import build_fabric
 from graphbench.runs.environment import forget_peak_memory, peak_memory
-from graphbench.train.seeding import seed_everything
 
 OUT_OF_MEMORY = 3
 """Exit code of a process whose memory, or that of its GPU, did not suffice."""
@@ -50,28 +46,21 @@ def measure(
         was read, less what the process held before (of a GPU: allocated there); ``nodes`` and ``edges`` (directed).
     """
     config = load_config(path, overrides)
-    fabric = build_fabric(config)
-    device = fabric.device
+    device = build_fabric(config).device
     if device.type == "cuda":
         torch.cuda.init()  # before it there are no counters to reset
     if memory_limit is not None:
         limit_memory(device, memory_limit)
     forget_peak_memory(device)
     before = peak_memory(device)
-    loaded = encode(config, read_data(config))
-    splits = build_splits(config, loaded, config.tree.seed)
-    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-    seed_everything(config.tree.seed)
-    model = build_model(config, info).to(device).train()
-    optimizer = build_optimizer(config, model)
-    task = build_task(config, info)
-    loaders = build_loaders(config, loaded, splits, config.tree.seed, fabric)
+    parts = build_parts(config, seed=config.tree.seed)
+    model, optimizer, task, store = parts.model.train(), parts.optimizer, parts.task, parts.loaded.store
     forget_peak_memory(device)  # of generating the graph
     times: list[float] = []
     first = time.perf_counter()
     while len(times) < 2 or (len(times) <= steps and time.perf_counter() - first < seconds):
         start = time.perf_counter()
-        for batch, rows in loaders.train(len(times)):
+        for batch, rows in parts.loaders.train(len(times)):
             pred, true = model(batch), batch.y
             assert true is not None
             if rows is not None:
@@ -87,8 +76,8 @@ def measure(
     if before is None or peak is None:
         raise SystemExit("error: this system does not tell how much memory a process takes.")
     return {
-        "nodes": loaded.store.num_nodes,
-        "edges": loaded.store.num_edges,
+        "nodes": store.num_nodes,
+        "edges": store.num_edges,
         "seconds": statistics.median(times[1:]),
         "steps": len(times) - 1,
         "peak_mib": (peak - before) / 2**20,

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from graphbench.config import load_config
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.training import build_fabric
+from graphbench.factory.parts import build_parts
 from graphbench.structures.known_targets import known_targets
 from tests.paths import ROOT
 
@@ -23,10 +21,8 @@ def test_training_nodes_are_known(name: str, sampler: str, tmp_path: Path, monke
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     own = ["dataset.dir", str(tmp_path), "train.sampler", sampler, "train.train_parts", "2", "accelerator", "cpu"]
     config = load_config(ROOT / f"configs/nodes/{name}.yaml", own)
-    loaded = encode(config, read_data(config))
-    splits = build_splits(config, loaded, 0)
-    loaders = build_loaders(config, loaded, splits, 0, build_fabric(config))
-    batch, rows = next(iter(loaders.train(0)))
+    parts = build_parts(config)
+    batch, rows = next(iter(parts.loaders.train(0)))
     known = known_targets(batch)
     if name == "gcn-cora":
         assert known is None
@@ -34,7 +30,7 @@ def test_training_nodes_are_known(name: str, sampler: str, tmp_path: Path, monke
     assert known is not None
     assert rows is not None
     assert bool(known[rows].all())
-    evaluated = next(iter(next(iter(loaders.passes)).batches()))
+    evaluated = next(iter(next(iter(parts.loaders.passes)).batches()))
     whole = known_targets(evaluated)
     assert whole is not None
-    assert torch.equal(whole.nonzero().view(-1), splits.train.sort().values)
+    assert torch.equal(whole.nonzero().view(-1), parts.splits.train.sort().values)

@@ -1,10 +1,10 @@
-"""A small data set and the comparison of batches cut out of it, for all implementations."""
+"""A small data set, of which batches are cut out."""
 
 from __future__ import annotations
 
 import torch
 
-from graphbench.ops.batch_rows import Field, Room, batch_rows
+from graphbench.ops.batch_rows import Field
 
 SIZES, EDGES, PAIRS = [2, 3, 1, 0, 4], [3, 4, 0, 0, 5], [4, 9, 1, 0, 16]
 GRAPHS = [[1, 0], [4, 3, 2, 1], [3], [2, 2, 2, 4]]
@@ -29,25 +29,3 @@ def data() -> tuple[torch.Tensor, list[Field]]:
         Field(torch.arange(5, dtype=torch.int8), "graphs", widen=True),
     ]
     return ptr, fields
-
-
-def assert_equal_rows(backend: str) -> None:
-    """Compares with the loop over graphs, also where there is no padding edge and where graphs stay empty."""
-    ptr, fields = data()
-    for graphs in GRAPHS:
-        most = [int(sum(ptr[level, g + 1] - ptr[level, g] for g in graphs)) for level in range(3)]
-        for extra in (0, 1, 7):
-            room = Room((most[0] + extra + 1, most[1] + extra, most[2] + 3 * extra), 4, 3)
-            numbers = torch.tensor([*graphs, *[-1] * extra])
-            expected = batch_rows(numbers, ptr, fields, room, backend="reference")
-            received = batch_rows(numbers, ptr, fields, room, backend=backend)
-            assert torch.equal(received.offsets, expected.offsets)
-            assert int(received.num_graphs) == len(graphs)
-            assert torch.equal(received.real_graphs, expected.real_graphs)
-            assert all(torch.equal(*each) for each in zip(received.real, expected.real, strict=True))
-            assert backend == "cpu" or (received.lists is not None and expected.lists is not None)
-            if received.lists is not None and expected.lists is not None:
-                assert all(torch.equal(*each) for each in zip(received.lists, expected.lists, strict=True))
-            for number, (one, other) in enumerate(zip(received.fields, expected.fields, strict=True)):
-                assert one.dtype == other.dtype
-                assert torch.equal(one, other), f"field {number}"

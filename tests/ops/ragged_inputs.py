@@ -1,9 +1,13 @@
-"""Sizes that break operators, where kernels run, and the error budget of a fast path."""
+"""Sizes that break operators, whether and where kernels run, and the error budget of a fast path."""
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,12 +22,29 @@ AWKWARD = {
     "giant_and_tiny": [2, 600, 1],
 }
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-"""Where Triton kernels run: interpreted without a GPU."""
+KERNELS = os.environ.get("GRAPHBENCH_TEST_KERNELS") == "1"
+"""Whether this process tests Triton kernels (``test_kernels_gpu.py`` starts it), interpreted without a GPU."""
+BACKEND = "gpu" if KERNELS else "cpu"
+"""What is compared with the reference."""
+DEVICE = "cuda" if KERNELS and torch.cuda.is_available() else "cpu"
+of_kernels = pytest.mark.skipif(not KERNELS, reason="a test of kernels, which test_kernels_gpu.py runs")
 
 EPS = torch.finfo(torch.float32).eps
 ROUNDINGS = 4
 ROUNDINGS_OF_TERMS = 8  # of each term of a sum that cancels, before it is added
+
+
+def kernel_tests() -> list[str]:
+    """Files of this folder that test kernels: those of nothing else, and those that ask for :data:`BACKEND`."""
+    folder = Path(__file__).parent
+    both = [path for path in folder.glob("test_*.py") if "BACKEND" in path.read_text(encoding="utf-8")]
+    return sorted(path.name for path in [*folder.glob("interpreted_*.py"), *both])
+
+
+def set_kernels(monkeypatch: pytest.MonkeyPatch, operator: str, **constants: object) -> None:
+    """Sets constants of an operator's kernels, where these are tested: small tiles, of which there are several then."""
+    for name, value in constants.items() if KERNELS else ():
+        monkeypatch.setattr(importlib.import_module(f"graphbench.ops.{operator}.gpu"), name, value)
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:

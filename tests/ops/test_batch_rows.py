@@ -6,11 +6,30 @@ import pytest
 import torch
 
 from graphbench.ops.batch_rows import Field, Room, batch_rows
-from tests.ops.batch_rows_cases import assert_equal_rows, data
+from tests.ops.batch_rows_cases import GRAPHS, data
+from tests.ops.ragged_inputs import BACKEND
 
 
-def test_torch_code() -> None:
-    assert_equal_rows("cpu")
+def test_rows_are_those_of_the_loop_over_graphs() -> None:
+    """Also where there is no padding edge and where graphs stay empty."""
+    ptr, fields = data()
+    for graphs in GRAPHS:
+        most = [int(sum(ptr[level, g + 1] - ptr[level, g] for g in graphs)) for level in range(3)]
+        for extra in (0, 1, 7):
+            room = Room((most[0] + extra + 1, most[1] + extra, most[2] + 3 * extra), 4, 3)
+            numbers = torch.tensor([*graphs, *[-1] * extra])
+            expected = batch_rows(numbers, ptr, fields, room, backend="reference")
+            received = batch_rows(numbers, ptr, fields, room, backend=BACKEND)
+            assert torch.equal(received.offsets, expected.offsets)
+            assert int(received.num_graphs) == len(graphs)
+            assert torch.equal(received.real_graphs, expected.real_graphs)
+            assert all(torch.equal(*each) for each in zip(received.real, expected.real, strict=True))
+            assert BACKEND == "cpu" or (received.lists is not None and expected.lists is not None)
+            if received.lists is not None and expected.lists is not None:
+                assert all(torch.equal(*each) for each in zip(received.lists, expected.lists, strict=True))
+            for number, (one, other) in enumerate(zip(received.fields, expected.fields, strict=True)):
+                assert one.dtype == other.dtype
+                assert torch.equal(one, other), f"field {number}"
 
 
 def test_the_worked_example() -> None:

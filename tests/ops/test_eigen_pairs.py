@@ -1,4 +1,4 @@
-"""Pairs of eigenvectors and eigenvalues: values, signs, what is absent. The kernel: interpreted_eigen_pairs.py."""
+"""Pairs of eigenvectors and eigenvalues: values, signs, what is absent."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from torch import Tensor
 
 from graphbench.ops.eigen_pairs import eigen_pairs, sum_present
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import assert_same, normal
-from tests.second_device import DEVICE, second_device
+from tests import second_device
+from tests.ops.ragged_inputs import BACKEND, DEVICE, assert_same, normal, of_kernels, set_kernels
 
 SIZES, FREQUENCIES = [70, 0, 3, 41, 1], 40
 
 
-def inputs(device: str) -> tuple[Tensor, Tensor, Ragged]:
+def inputs() -> tuple[Tensor, Tensor, Ragged]:
     """Eigenvectors and eigenvalues; graphs have no more frequencies than nodes."""
-    ragged = Ragged.from_sizes(SIZES, device)
-    vectors, values = (normal(sum(SIZES), FREQUENCIES).detach().to(device) for _ in range(2))
-    known = torch.arange(FREQUENCIES, device=device) < ragged.size_tensor.repeat_interleave(ragged.size_tensor)[:, None]
+    ragged = Ragged.from_sizes(SIZES, DEVICE)
+    vectors, values = (normal(sum(SIZES), FREQUENCIES).detach().to(DEVICE) for _ in range(2))
+    known = torch.arange(FREQUENCIES, device=DEVICE) < ragged.size_tensor.repeat_interleave(ragged.size_tensor)[:, None]
     return vectors.masked_fill(~known, torch.nan), values.masked_fill(~known, torch.nan), ragged
 
 
-def check(backend: str, device: str) -> None:
+@pytest.mark.parametrize("backend", [BACKEND, "reference"])
+def test_pairs(backend: str) -> None:
     """Against the equation; signs are those of a graph and frequency, drawn anew."""
-    vectors, values, ragged = inputs(device)
+    vectors, values, ragged = inputs()
     expected, there = eigen_pairs(vectors, values, ragged, flip=False, backend="reference")
     pairs, present = eigen_pairs(vectors.requires_grad_(), values, ragged, flip=False, backend=backend)
     assert torch.equal(pairs, expected)
@@ -45,17 +46,21 @@ def check(backend: str, device: str) -> None:
     assert torch.equal(eigen_pairs(vectors, values, ragged, flip=True, backend=backend)[0], flipped[0])
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_pairs(backend: str) -> None:
-    check(backend, "cpu")
+@of_kernels
+def test_large_graphs_take_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "eigen_pairs", LARGEST=69, signed_pairs=None)
+    vectors, values, ragged = inputs()
+    found = eigen_pairs(vectors, values, ragged, flip=False, backend="gpu")
+    expected = eigen_pairs(vectors, values, ragged, flip=False, backend="reference")
+    assert all(torch.equal(*each) for each in zip(found, expected, strict=True))
 
 
 def test_the_sum_leaves_out_what_is_absent() -> None:
     x, present = normal(5, 4, 3), (torch.arange(20).view(5, 4) % 3 != 0).double()
     assert_same(lambda x: sum_present(x, present), lambda x: sum_present(x, present, backend="reference"), [x])
-    with second_device():
-        there = x.detach().to(DEVICE).requires_grad_()
-        out = sum_present(there, present.to(DEVICE))
+    with second_device.second_device():
+        there = x.detach().to(second_device.DEVICE).requires_grad_()
+        out = sum_present(there, present.to(second_device.DEVICE))
         out.sum().backward()
         torch.testing.assert_close(out.detach().cpu(), sum_present(x, present, backend="reference").detach())
         assert torch.equal(there.grad.cpu(), present[:, :, None].expand(5, 4, 3))

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.embedding_sum import embedding_sum
-from tests.ops.ragged_inputs import assert_same, normal
+from tests.ops.ragged_inputs import BACKEND, DEVICE, assert_same, assert_within_budget, normal, of_kernels, set_kernels
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles of everything, several shares."""
+    set_kernels(monkeypatch, "embedding_sum", ROWS=16, VOCABULARY=16, COLUMNS=16, SHARE=32)
 
 
 def case(rows: int, sizes: list[int], width: int = 5) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
@@ -20,13 +26,52 @@ def case(rows: int, sizes: list[int], width: int = 5) -> tuple[Callable[[str], C
     def using(backend: str) -> Callable[..., Tensor]:
         return lambda *tables: embedding_sum(index.to(tables[0].device), tables, backend=backend)
 
-    return using, [normal(size, width) for size in sizes]
+    return using, [normal(size, width).detach().to(DEVICE).requires_grad_() for size in sizes]
 
 
-@pytest.mark.parametrize(("rows", "sizes"), [(0, [3]), (1, [1]), (7, [4]), (40, [11, 1, 30])])
-def test_equals_reference(rows: int, sizes: list[int]) -> None:
-    using, tables = case(rows, sizes)
-    assert_same(using("auto"), using("reference"), tables)
+@pytest.mark.parametrize(("rows", "sizes", "width"), [(0, [3], 5), (1, [1], 5), (70, [21, 1, 7], 20), (33, [40], 16)])
+def test_equals_reference(rows: int, sizes: list[int], width: int) -> None:
+    using, tables = case(rows, sizes, width)
+    assert_same(using(BACKEND), using("reference"), tables)
+
+
+def test_gradients_that_are_a_part_of_channels() -> None:
+    using, tables = case(33, [20, 3], 20)
+    beside = torch.randn(33, 3, dtype=torch.float64)
+
+    def joined(backend: str) -> Callable[..., Tensor]:
+        return lambda *tables: torch.cat([beside.to(DEVICE), using(backend)(*tables)], dim=1)
+
+    assert_same(joined(BACKEND), joined("reference"), tables)
+
+
+def test_error_in_float32() -> None:
+    using, tables = case(70, [20, 3], 20)
+    assert_within_budget(using(BACKEND), using("reference"), tables)
+
+
+@of_kernels
+def test_half_precision_sums_in_float32() -> None:
+    using, tables = case(70, [20, 3], 20)
+    half = [table.detach().bfloat16().requires_grad_() for table in tables]
+    exact = using("reference")(*(table.detach().double() for table in half))
+    torch.testing.assert_close(
+        using("gpu")(*half).double(), exact, rtol=2**-7, atol=1e-6
+    )  # interpreted, rows are cut to bfloat16
+
+
+@of_kernels
+def test_unknown_categories_are_visible() -> None:
+    table = torch.ones(3, 2, device=DEVICE)
+    index = torch.tensor([[0, 0], [3, 0], [-1, 2]], device=DEVICE)
+    assert embedding_sum(index, [table, table], backend="gpu").isnan().all(1).tolist() == [False, True, True]
+
+
+@of_kernels
+def test_large_tables_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "embedding_sum", LARGEST=10, forward=None)
+    using, tables = case(12, [11])
+    assert_same(using("gpu"), using("reference"), tables)
 
 
 def test_gradient() -> None:

@@ -10,31 +10,51 @@ from torch import Tensor
 
 from graphbench.ops.graph_layer_norm import graph_layer_norm
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import (
+    AWKWARD,
+    BACKEND,
+    DEVICE,
+    assert_same,
+    assert_within_budget,
+    normal,
+    of_kernels,
+    set_kernels,
+)
 
 
-def case(
-    sizes: list[int], width: int = 5, device: str = "cpu"
-) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles from 9 rows on."""
+    set_kernels(monkeypatch, "graph_layer_norm", ENTRIES=256)
+
+
+def case(sizes: list[int], width: int = 20) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
     """``backend -> function``, and its inputs; values lie far from zero."""
-    ragged = Ragged.from_sizes(sizes, device)
+    ragged = Ragged.from_sizes(sizes, DEVICE)
     inputs = [3 + normal(ragged.num_rows, width), normal(width), normal(width)]
 
     def using(backend: str) -> Callable[..., Tensor]:
         return lambda h, weight, bias: graph_layer_norm(h, weight, bias, ragged, backend=backend)
 
-    return using, [x.detach().to(device).requires_grad_() for x in inputs]
+    return using, [x.detach().to(DEVICE).requires_grad_() for x in inputs]
 
 
 @pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 def test_equals_reference(sizes: list[int]) -> None:
     using, inputs = case(sizes)
-    assert_same(using("auto"), using("reference"), inputs)
+    assert_same(using(BACKEND), using("reference"), inputs)
 
 
 def test_error_in_float32() -> None:
-    using, inputs = case([70, 3, 12], 20)
-    assert_within_budget(using("cpu"), using("reference"), inputs)
+    using, inputs = case([70, 3, 12])
+    assert_within_budget(using(BACKEND), using("reference"), inputs)
+
+
+@of_kernels
+def test_large_graphs_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, forward=None)
+    using, inputs = case([17, 3])
+    assert_same(using("gpu"), using("reference"), inputs)
 
 
 def test_gradient() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.ops.ragged_inputs import kernel_tests
 from tests.ops.triton_compiler import run_interpreted
 
-CASES = [path.name for path in sorted(Path(__file__).parent.glob("interpreted_*.py"))]
+CASES = kernel_tests()
 WITH_MORE = [name for name in CASES if "exhaustive" in Path(__file__).with_name(name).read_text(encoding="utf-8")]
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels compile for absent GPUs as their operators launch them; what they compute: interpreted_*.py."""
+"""Triton kernels compile for absent GPUs as their operators launch them; what they compute: test_kernels_gpu.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     SHARED,
     check_machine_code,
     check_program,
-    launches_compiled,
+    compiled_launches,
 )
 
 from graphbench.ops import gpu_launch  # isort: skip
@@ -159,21 +159,16 @@ def test_compiles_for_a_gpu(name: str, capability: int, monkeypatch: pytest.Monk
     case = CASES[name]
     if name == "circular_conv":  # elsewhere it falls back on transforms
         monkeypatch.setattr(circular_conv, "INTERPRETED", True)
-    with launches_compiled(capability, case.operator) as programs:
-        made = case.call()
-        results = [each for each in ((made,) if isinstance(made, Tensor) else made or ()) if each.requires_grad]
-        if results:
-            torch.autograd.backward(results, [torch.ones_like(each) for each in results])
+    programs = compiled_launches(capability, case.operator, case.call)
     expected = {each.rstrip("*"): each.endswith("*") for each in case.kernels.split()}
-    found = {kernel.split(".")[1]: program for kernel, program in programs.items()}
     if name == "batch_rows" and TRITON < batch_rows.OLDEST:
         expected = {}
-    assert set(found) == set(expected)
-    for kernel, program in found.items():
+    assert {kernel.__name__ for kernel, _ in programs} == set(expected)
+    for kernel, program in programs:
         if name == "sine_network":  # whose argument reduction multiplies in fp64
             assert not {"sin.approx", "cos.approx"} & set(program.asm["ptx"].split())
             assert program.metadata.shared <= SHARED[capability]
         else:
             kind = torch.float64 if name == "batch_rows" else torch.float32
-            check_program(program, kind, capability, tensor_cores=expected[kernel])
-        check_machine_code(program, tensor_cores=expected[kernel], allowed=case.allowed)
+            check_program(program, kind, capability, tensor_cores=expected[kernel.__name__])
+        check_machine_code(program, tensor_cores=expected[kernel.__name__], allowed=case.allowed)

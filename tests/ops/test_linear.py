@@ -1,4 +1,4 @@
-"""Linear maps: against the equation, and what is refused. The kernel: interpreted_linear.py."""
+"""Linear maps: against the equation, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,16 +9,31 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.linear import Linear
-from graphbench.ops.linear import linear, linear_parts
-from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from graphbench.ops.linear import cpu, linear, linear_and_rows, linear_parts
+from tests.ops.ragged_inputs import (
+    BACKEND,
+    DEVICE,
+    KERNELS,
+    assert_same,
+    assert_within_budget,
+    normal,
+    of_kernels,
+    set_kernels,
+)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles of rows, columns in and columns out."""
+    set_kernels(monkeypatch, "linear", ROWS=16, SPAN_IN=16, SPAN_OUT=16)
 
 
 def case(
-    rows: int, act: str = "identity", bias: bool = True, device: str = "cpu", width: tuple[int, int] = (20, 37)
+    rows: int, act: str = "identity", bias: bool = True, width: tuple[int, int] = (20, 37)
 ) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
     """(backend -> function of the inputs, inputs)."""
     inputs = [normal(rows, width[0]), normal(width[1], width[0]), *([normal(width[1])] if bias else [])]
-    inputs = [x.detach().to(device).requires_grad_() for x in inputs]
+    inputs = [x.detach().to(DEVICE).requires_grad_() for x in inputs]
     return lambda backend: lambda *x: linear(*x, act=act, backend=backend), inputs
 
 
@@ -27,18 +42,21 @@ def case(
 @pytest.mark.parametrize("bias", [True, False])
 def test_equals_the_equation(rows: int, act: str, bias: bool) -> None:
     using, inputs = case(rows, act, bias)
-    assert_same(using("cpu"), using("reference"), inputs)
+    assert_same(using(BACKEND), using("reference"), inputs)
 
 
 def test_error_in_float32() -> None:
     using, inputs = case(33, "relu")
-    assert_within_budget(using("cpu"), using("reference"), inputs)
+    assert_within_budget(using(BACKEND), using("reference"), inputs)
 
 
-def parts_case(device: str = "cpu") -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
-    """(backend -> function of rows, weights and biases, these); the rows are read again."""
+@pytest.mark.parametrize("few", [2048, 0] if KERNELS else [2048])
+def test_parts_equal_the_equation(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are read again; interpreted ones lie on the CPU, where torch's own map would be taken."""
+    set_kernels(monkeypatch, "linear", FEW=few)
+    monkeypatch.setattr(cpu, "in_one_piece", lambda h: not KERNELS)
     shapes = [(33, 20), *[(7, 20)] * 3, *[(7,)] * 3]
-    inputs = [torch.randn(shape, dtype=torch.float64).to(device).requires_grad_() for shape in shapes]
+    inputs = [torch.randn(shape, dtype=torch.float64).to(DEVICE).requires_grad_() for shape in shapes]
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(h: Tensor, *parameters: Tensor) -> Tensor:
@@ -48,12 +66,45 @@ def parts_case(device: str = "cpu") -> tuple[Callable[[str], Callable[..., Tenso
 
         return run
 
-    return using, inputs
+    assert_same(using(BACKEND), using("reference"), inputs)
 
 
-def test_parts_equal_the_equation() -> None:
-    using, inputs = parts_case()
-    assert_same(using("cpu"), using("reference"), inputs)
+@of_kernels
+def test_parts_of_wider_rows_and_no_gradient_of_rows() -> None:
+    _using, (h, *others) = case(33, "relu")
+    wide = torch.cat([h, h], dim=1).detach()
+
+    def of(backend: str) -> Callable[..., Tensor]:
+        def run(weight: Tensor, bias: Tensor) -> Tensor:
+            out = linear(wide[:, 20:], weight, bias, act="relu", backend=backend)
+            return torch.cat([out, out], dim=1)[:, 20:50]
+
+        return run
+
+    assert_same(of("gpu"), of("reference"), others)
+
+
+@of_kernels
+def test_many_rows_take_the_products_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", FEW=20, backward=None)
+    using, inputs = case(33, "relu")
+    assert torch.equal(using("gpu")(*inputs), cpu.linear_and_rows(*inputs, True)[0])
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("few", [2048, 0] if KERNELS else [2048])
+def test_rows_handed_on_add_their_gradient(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", FEW=few)
+    _using, inputs = case(33, "relu", width=(20, 20))
+
+    def of(backend: str) -> Callable[..., Tensor]:
+        def run(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            out, rows = linear_and_rows(h, weight, bias, act="relu", backend=backend)
+            return out * rows
+
+        return run
+
+    assert_same(of(BACKEND), of("reference"), inputs)
 
 
 def test_the_module_is_that_of_torch() -> None:

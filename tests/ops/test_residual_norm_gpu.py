@@ -8,7 +8,7 @@ import torch
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
     check_machine_code,
     check_program,
-    launches_compiled,
+    compiled_launches,
 )
 
 from graphbench.ops.gpu_tiles import TRITON  # isort: skip
@@ -29,12 +29,11 @@ def test_compiles_for_a_gpu(together: str, rows: int, capability: int) -> None:
     else:
         sizes = [rows] if together == "alone" else [rows, 2 * rows]
         inputs = [_input(size, Surroundings(_rows(size), 0.1, "relu", 0.1, _rows(size))) for size in sizes]
-    with launches_compiled(capability, gpu) as programs:
-        torch.cat(gpu.residual_norms(inputs, together == "summed")).sum().backward()
+    programs = compiled_launches(capability, gpu, lambda: torch.cat(gpu.residual_norms(inputs, together == "summed")))
     staged = {"share_moments", "share_gradient_sums"} if rows > gpu.FEW else set()
-    module = "gpu_kernels" if together == "alone" else "gpu_lists"
-    assert {f"{module}.{name}" for name in {"forward", "backward"} | staged} <= set(programs)
-    for program in programs.values():
+    module = gpu.gpu_kernels if together == "alone" else gpu.gpu_lists
+    assert {getattr(module, name).fn for name in {"forward", "backward"} | staged} <= {kernel for kernel, _ in programs}
+    for _, program in programs:
         check_program(program, torch.float32, capability)
         check_machine_code(program)
 

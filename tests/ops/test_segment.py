@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
 
 from graphbench.ops.segment import segment_flip, segment_max, segment_mean, segment_softmax, segment_sum
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import (
+    AWKWARD,
+    BACKEND,
+    DEVICE,
+    KERNELS,
+    assert_same,
+    assert_within_budget,
+    normal,
+    of_kernels,
+    set_kernels,
+)
 
 OPERATORS = [segment_sum, segment_mean, segment_max, segment_softmax]
-EVERY = pytest.mark.parametrize("operator", OPERATORS, ids=lambda each: each.__name__)
+EVERY = pytest.mark.parametrize("operator", OPERATORS[:2] if KERNELS else OPERATORS, ids=lambda each: each.__name__)
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 
 
 @EVERY
 @SIZES
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(), (80 if KERNELS else 3,), (2, 3)], ids=str)
 def test_equals_reference(operator, sizes: list[int], shape: tuple[int, ...]) -> None:
-    ragged = Ragged.from_sizes(sizes)
-    x = normal(ragged.num_rows, *shape)
-    assert_same(lambda x: operator(x, ragged), lambda x: operator(x, ragged, backend="reference"), [x])
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    x = normal(ragged.num_rows, *shape).detach().to(DEVICE).requires_grad_()
+    assert_same(*(partial(operator, ragged=ragged, backend=backend) for backend in (BACKEND, "reference")), [x])
 
 
 @EVERY
@@ -32,10 +44,11 @@ def test_gradcheck(operator) -> None:
 
 @EVERY
 def test_error_in_float32(operator) -> None:
-    """A plain running sum over 20000 rows would be far outside the budget."""
-    ragged = Ragged.from_sizes([20000, 3, 444, 0, 64])
-    x = (normal(ragged.num_rows, 4).detach() + 3).requires_grad_()
-    assert_within_budget(lambda x: operator(x, ragged), lambda x: operator(x, ragged, backend="reference"), [x])
+    """A plain running sum over 20000 rows would be far outside the budget; kernels sum 1024 at most."""
+    ragged = Ragged.from_sizes([1024 if KERNELS else 20000, 3, 444, 0, 64], DEVICE)
+    x = (normal(ragged.num_rows, 4).detach().to(DEVICE) + 3).requires_grad_()
+    both = (partial(operator, ragged=ragged, backend=backend) for backend in (BACKEND, "reference"))
+    assert_within_budget(*both, [x])
 
 
 def test_by_hand() -> None:
@@ -73,23 +86,34 @@ def test_a_batch_keeps_graphs_apart() -> None:
         assert out[1].isnan().all()
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@of_kernels
+def test_parts_of_wider_rows_and_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ragged, wide = Ragged.from_sizes([40, 3], DEVICE), normal(43, 9).detach().to(DEVICE)
+    expected = segment_sum(wide[:, 2:7], ragged, backend="reference")
+    torch.testing.assert_close(segment_sum(wide[:, 2:7], ragged, backend="gpu"), expected)
+    set_kernels(monkeypatch, "segment", LARGEST=39, sum_rows=None)
+    torch.testing.assert_close(segment_sum(wide[:, 2:7], ragged, backend="gpu"), expected)
+
+
+def test_half_precision_sums_in_float32() -> None:
+    ragged = Ragged.from_sizes([500], DEVICE)
+    x = torch.full((500, 2), 1.0078125, device=DEVICE, dtype=torch.bfloat16)
+    assert segment_mean(x, ragged, backend=BACKEND).tolist() == [[1.0078125] * 2]
+
+
+@pytest.mark.parametrize("backend", [BACKEND, "reference"])
 def test_signs(backend: str) -> None:
-    signs(backend, "cpu")
-
-
-def signs(backend: str, device: str) -> None:
     """One per graph and column; what is no number stays none, and nothing has a gradient."""
-    ragged = Ragged.from_sizes([2, 0, 3], device)
-    x = torch.arange(10.0, dtype=torch.float64, device=device).view(5, 2).requires_grad_()
+    ragged = Ragged.from_sizes([2, 0, 3], DEVICE)
+    x = torch.arange(10.0, dtype=torch.float64, device=DEVICE).view(5, 2).requires_grad_()
     with torch.no_grad():
         x[3, 1] = torch.nan
-    coin = torch.tensor([[1, 0], [1, 1], [0, 1]], device=device)
+    coin = torch.tensor([[1, 0], [1, 1], [0, 1]], device=DEVICE)
     out = segment_flip(x, coin, ragged, backend=backend)
     expected = [[0.0, -1.0], [2.0, -3.0], [-4.0, 5.0], [-6.0, torch.nan], [-8.0, 9.0]]
     torch.testing.assert_close(out.cpu(), torch.tensor(expected, dtype=torch.float64), equal_nan=True)
     assert not out.requires_grad
-    nothing = Ragged.from_sizes([], device)
+    nothing = Ragged.from_sizes([], DEVICE)
     assert segment_flip(x[:0], coin[:0], nothing, backend=backend).shape == (0, 2)
 
 

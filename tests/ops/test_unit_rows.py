@@ -1,4 +1,4 @@
-"""Rows of length one against the equation. The kernels: interpreted_unit_rows.py."""
+"""Rows of length one against the equation."""
 
 from __future__ import annotations
 
@@ -9,26 +9,37 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.unit_rows import unit_rows
-from tests.ops.ragged_inputs import assert_same, assert_within_budget
+from tests.ops.ragged_inputs import BACKEND, DEVICE, assert_same, assert_within_budget, of_kernels, set_kernels
 
 
-def case(rows: int, width: int = 20, device: str = "cpu") -> tuple[Callable[[str], Callable], list[Tensor]]:
+def case(rows: int, width: int = 20) -> tuple[Callable[[str], Callable], list[Tensor]]:
     """(backend -> function of the rows, rows): among them one without a positive entry, and one that is tiny."""
     x = torch.randn(rows, width, dtype=torch.float64)
     if rows > 2:
         x[1], x[2] = -x[1].abs(), 1e-14 * x[2]
-    return lambda backend: lambda x: unit_rows(x, backend=backend), [x.to(device).requires_grad_()]
+    return lambda backend: lambda x: unit_rows(x, backend=backend), [x.to(DEVICE).requires_grad_()]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 33])
 def test_equals_the_equation(rows: int) -> None:
     using, inputs = case(rows)
-    assert_same(using("cpu"), using("reference"), inputs)
+    assert_same(using(BACKEND), using("reference"), inputs)
 
 
 def test_error_in_float32() -> None:
     using, inputs = case(2)
-    assert_within_budget(using("cpu"), using("reference"), inputs)
+    assert_within_budget(using(BACKEND), using("reference"), inputs)
+
+
+@of_kernels
+def test_parts_of_wider_rows_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = torch.randn(9, 30, dtype=torch.float64, device=DEVICE)
+    wide[4, 7] = torch.nan
+    expected = unit_rows(wide[:, 5:25], backend="cpu")
+    assert expected.isnan().any(1).sum() == 1
+    torch.testing.assert_close(unit_rows(wide[:, 5:25], backend="gpu"), expected, equal_nan=True)
+    set_kernels(monkeypatch, "unit_rows", WIDEST=19, forward=None)
+    torch.testing.assert_close(unit_rows(wide[:, 5:25], backend="gpu"), expected, equal_nan=True)
 
 
 def test_gradcheck() -> None:

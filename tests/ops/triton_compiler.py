@@ -7,8 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from unittest import mock
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.paths import ROOT
 
@@ -30,7 +30,6 @@ from graphbench.ops.gpu_tiles import TRITON  # noqa: E402
 
 # Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
-NAME = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
 
 # What compilers up to that of PyTorch 2.11 make of the kernels is right, but they may keep four registers in memory.
 _SPILLED_BY_OLD_COMPILERS = 16 if TRITON < (3, 7) else 0
@@ -45,33 +44,11 @@ UNSPILLED = [
 
 def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:
     """Runs a file of tests beside this one; a process of its own, because Triton interprets everything or nothing."""
-    interpret = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    settings = {"GRAPHBENCH_TEST_KERNELS": "1"} | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
     path = str(Path(__file__).parent / cases)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-m", marked, path]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | interpret, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-
-
-def compile_kernel(
-    kernel: Any, constants: dict[str, Any], types: dict[str, str], other: str, capability: int, options: dict[str, Any]
-) -> Any:
-    """A kernel as a launch would compile it for an NVIDIA device that need not be present.
-
-    Args:
-        kernel: with ``triton.jit``.
-        constants: its constexpr arguments.
-        types: of the other arguments, by name.
-        other: type of those that ``types`` does not name.
-        capability: of the device.
-        options: of the compiler.
-    """
-    types = types | dict.fromkeys(constants, "constexpr")
-    source = triton.compiler.ASTSource(
-        kernel,
-        signature={argument: types.get(argument, other) for argument in kernel.arg_names},
-        constexprs={(i,): constants[a] for i, a in enumerate(kernel.arg_names) if a in constants},
-    )
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
 class _AbsentGPU:
@@ -90,20 +67,20 @@ class _AbsentGPU:
         return 0
 
 
-@contextmanager
-def launches_compiled(capability: int, operator: ModuleType) -> Iterator[dict[str, Any]]:
-    """Inside, kernels that an operator launches are compiled for a device and not run: module and name -> program.
+def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], Any]) -> list[tuple[Any, Any]]:
+    """(function, program) of every kernel that a call launches, compiled for a device and not run, in their order.
 
     Args:
-        capability: of the device.
+        capability: of the device, which need not be present.
         operator: its module ``gpu``, which is told that tensors of the CPU lie on a GPU.
+        call: one call of the operator, whose results are differentiated.
     """
-    programs: dict[str, Any] = {}
+    programs: list[tuple[Any, Any]] = []
     run = JITFunction.run
 
     def compiled(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         program = run(kernel, *args, grid=grid, warmup=True, **kwargs)
-        programs[f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}"] = program
+        programs.append((kernel.fn, program))
         return program
 
     with (
@@ -112,7 +89,11 @@ def launches_compiled(capability: int, operator: ModuleType) -> Iterator[dict[st
         mock.patch.object(operator, "has_kernels", return_value=True),
     ):
         driver.set_active(_AbsentGPU(capability))
-        yield programs
+        made = call()
+        results = [each for each in ((made,) if isinstance(made, Tensor) else made or ()) if each.requires_grad]
+        if results:
+            torch.autograd.backward(results, [torch.ones_like(each) for each in results])
+    return programs
 
 
 def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False) -> str:

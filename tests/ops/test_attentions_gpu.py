@@ -1,0 +1,182 @@
+"""Triton kernels of attentions compile for absent GPUs as they are launched; what they compute: test_kernels_gpu.py."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    SHARED,
+    UNSPILLED,
+    check_machine_code,
+    check_program,
+    compiled_launches,
+)
+
+from graphbench.ops.decay_attention import gpu as decay_gpu  # isort: skip
+from graphbench.ops.decay_attention.mask import Decay  # isort: skip
+from graphbench.ops.focal_attention import Relation, gpu as focal_gpu  # isort: skip
+from graphbench.ops.focal_attention.scope import Scope  # isort: skip
+from graphbench.ops.linear_attention import gpu as linear_gpu  # isort: skip
+from graphbench.ops.sparse_flow import gpu as flow_gpu  # isort: skip
+from graphbench.structures import PairBlocks, Ragged  # isort: skip
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+RAGGED = Ragged.from_sizes([2, 20])
+PAIRS = RAGGED.num_pairs
+MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
+SLOPED = Decay(0.6, slope=0.1)
+exhaustive = pytest.mark.exhaustive
+
+
+def rows(kind: torch.dtype, *shape: int) -> Tensor:
+    return torch.zeros(shape, dtype=kind, requires_grad=True)
+
+
+def qkv(ragged: Ragged, kind: torch.dtype, width: int, number: int = 3) -> list[Tensor]:
+    return [rows(kind, ragged.num_rows, 2, width) for _ in range(number)]
+
+
+def decay(kind: torch.dtype, width: int, mask: Decay) -> tuple[ModuleType, Callable[[], Tensor]]:
+    index, start = torch.zeros(PAIRS, dtype=torch.uint8), rows(torch.promote_types(kind, torch.float32), 2)
+    inputs = (*qkv(RAGGED, kind, width), RAGGED, index, start, mask, 0.5)
+    return decay_gpu, functools.partial(decay_gpu.decay_attention, *inputs)
+
+
+def focal(kind: torch.dtype, width: int, kinds: int, reach: Any = (None, 1)) -> tuple[ModuleType, Callable[[], Tensor]]:
+    scope = Scope(RAGGED, PairBlocks(torch.zeros(PAIRS, dtype=torch.uint8), RAGGED.sizes), reach, False)
+    index, tables = torch.zeros(PAIRS, dtype=torch.int16), [rows(kind, kinds, 2, width) for _ in range(3)]
+    relations = (Relation(index, *tables),) if kinds else ()
+    inputs = (*qkv(RAGGED, kind, width), scope, relations, rows(kind, PAIRS, 2), 0.5)
+    return focal_gpu, functools.partial(focal_gpu.focal_attention, *inputs)
+
+
+def linear(kind: torch.dtype, width: int, base: str) -> tuple[ModuleType, Callable[[], Tensor]]:
+    inputs = (*qkv(RAGGED, kind, width), RAGGED, "frobenius", base)
+    return linear_gpu, functools.partial(linear_gpu.linear_attention, *inputs)
+
+
+def flow(kind: torch.dtype, width: int, largest: int, p: float) -> tuple[ModuleType, Callable[[], Tensor]]:
+    """Graphs up to some size are solved in registers, the last one is not."""
+    ragged = Ragged.from_sizes([largest, 600])
+    inputs = (*qkv(ragged, kind, width, 5), ragged, rows(torch.float32, 2), 0.1, p)
+    return flow_gpu, functools.partial(flow_gpu.sparse_flow, *inputs)
+
+
+def check_pairs(call: tuple[ModuleType, Callable[[], Tensor]], kind: torch.dtype, capability: int = 90) -> None:
+    """Forward, and backward by queries and by keys."""
+    programs = compiled_launches(capability, *call)
+    assert [kernel.__name__ for kernel, _ in programs] == ["forward", "backward", "backward"]
+    for _, program in programs:
+        check_program(program, kind, capability, tensor_cores=True)
+
+
+def test_decay_attention() -> None:
+    check_pairs(decay(torch.float32, 24, SLOPED), torch.float32)
+
+
+def test_focal_attention() -> None:
+    check_pairs(focal(torch.float32, 24, 40, (None, None)), torch.float32)
+
+
+@pytest.mark.slow
+@exhaustive
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("width", [16, 128])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_pair_attentions_of_every_block_size(kind: torch.dtype, width: int, capability: int) -> None:
+    for call in (*(decay(kind, width, mask) for mask in MASKS), *(focal(kind, width, kinds) for kinds in (0, 128))):
+        check_pairs(call, kind, capability)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["decay", "focal"])
+@pytest.mark.parametrize(("kind", "width"), UNSPILLED, ids=str)
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=exhaustive)])
+def test_pair_attentions_spill_no_register(operator: str, kind: torch.dtype, width: int, capability: int) -> None:
+    call = decay(kind, width, SLOPED) if operator == "decay" else focal(kind, width, 0)
+    for kernel, program in compiled_launches(capability, *call):
+        smallest = (operator, kernel.__name__, kind, width, capability) == ("focal", "forward", torch.float32, 64, 80)
+        check_machine_code(program, tensor_cores=True, allowed=8 if smallest else 0)  # no tile is smaller
+
+
+def check_linear(kind: torch.dtype, width: int, base: str, capability: int = 90) -> None:
+    programs = compiled_launches(capability, *linear(kind, width, base))
+    launched = ["totals", "cross", "attend", "attend", "cross", "value_gradient", "row_gradient", "row_gradient"]
+    assert [kernel.__name__ for kernel, _ in programs] == launched
+    for kernel, program in programs:
+        multiplies = kernel.__name__ != "totals" and kind != torch.float64
+        check_program(program, kind, capability, tensor_cores=multiplies)
+        if multiplies:
+            check_machine_code(program, tensor_cores=True)
+
+
+def test_linear_attention() -> None:
+    check_linear(torch.bfloat16, 40, "none")
+
+
+@pytest.mark.slow
+@exhaustive
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("base", ["self", "uniform", "none"])
+@pytest.mark.parametrize(("kind", "width"), [(torch.float32, 100), (torch.float32, 235), (torch.float64, 235)], ids=str)
+def test_linear_attention_of_every_block_size(kind: torch.dtype, width: int, base: str, capability: int) -> None:
+    check_linear(kind, width, base, capability)
+
+
+def check_flow(kind: torch.dtype, width: int, largest: int, p: float, capability: int = 90) -> None:
+    programs = compiled_launches(capability, *flow(kind, width, largest, p))
+    assert [kernel.__name__ for kernel, _ in programs] == ["whole_rows", "tiled_rows", "query_side", "key_side"]
+    for kernel, program in programs:
+        in_parts = kind == torch.float32 and kernel.__name__ != "whole_rows"
+        code = check_program(program, kind, capability, tensor_cores=in_parts)
+        if in_parts and capability == 90:  # for which the tables are made
+            check_machine_code(program, tensor_cores=True, allowed=32 if p else 0)
+        if kind == torch.bfloat16:
+            assert re.search(r"(wgmma\.mma_async|mma)\.sync.*f32\.bf16\.bf16", code), "bfloat16 misses tensor cores"
+
+
+def test_sparse_flow() -> None:
+    check_flow(torch.bfloat16, 40, 20, 0.5)
+
+
+@pytest.mark.slow
+@exhaustive
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize(("kind", "width", "p"), [(torch.float32, 68, 0.5), (torch.bfloat16, 235, 0.0)], ids=str)
+def test_sparse_flow_of_every_block_size(kind: torch.dtype, width: int, p: float, capability: int) -> None:
+    check_flow(kind, width, 500, p, capability)
+
+
+@pytest.mark.slow
+@exhaustive
+def test_sparse_flow_in_double_precision() -> None:
+    check_flow(torch.float64, 20, 20, 0.0)
+
+
+def test_tiles_of_linear_attention_cover_every_row_once_in_the_order_of_the_graphs() -> None:
+    sizes = [5, 0, 1, 70, 33, 64]
+    tiles = linear_gpu.row_tiles(Ragged.from_sizes(sizes), 32)
+    assert linear_gpu._tile_counts(Ragged.from_sizes(sizes), 32).sizes == (1, 0, 1, 3, 2, 2)
+    assert tiles[:, 0].tolist() == sorted(tiles[:, 0].tolist())
+    seen = [(graph, row) for graph, first in tiles.tolist() for row in range(first, min(first + 32, sizes[graph]))]
+    assert seen == [(graph, row) for graph, size in enumerate(sizes) for row in range(size)]
+
+
+def test_tiles_of_sparse_flow_cover_every_row_once() -> None:
+    sizes = [5, 0, 1, 70, 33, 64]
+    ragged = Ragged.from_sizes(sizes)
+    seen = []
+    for smaller, largest, block in ((0, 5, 16), (5, 33, 16), (33, 70, 32)):
+        for graph, first in flow_gpu._tiles(ragged, smaller, largest, block).tolist():
+            assert smaller < sizes[graph] <= largest
+            seen += [(graph, row) for row in range(first, min(first + block, sizes[graph]))]
+    assert sorted(seen) == [(graph, row) for graph, size in enumerate(sizes) for row in range(size)]
+    assert len(flow_gpu._tiles(ragged, 70, 700, 32)) == 0
