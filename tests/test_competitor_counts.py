@@ -106,6 +106,13 @@ def test_counts_of_cin() -> None:
         assert parameters("cin-molhiv", "gnn.dim_inner", str(dim)) == published - 2 * (2 * dim + 1) * dim
 
 
+def test_counts_of_mgt() -> None:
+    """By the constructor of its release; norms of edge states that are not read are not here."""
+    five = ("ogb_atom_vocabulary", "5")
+    assert parameters("mgt-peptides-func", *five, folder="lrgb") == 470_658 - 2 * (10 + 84)
+    assert parameters("mgt-peptides-struct", *five, folder="lrgb") == 470_658 - 2 * (10 + 84) + 85
+
+
 def test_counts_of_sun() -> None:
     """By the constructor of its release, with marked roots and without."""
     zinc = ("dataset.node_encoder_num_types", "21")

@@ -12,6 +12,7 @@ What they make of graphs that are not simple, undirected and connected (details 
 transform                                    one-way edges   repeated edges loops    components
 ============================================ =============== ============== ======== ==================================
 LaplacianPE                                  made two-way    count          left out 0 is an eigenvalue once for each
+Wavelets                                     made two-way    count          left out a single node has e^-s
 HeatKernelSE                                 made two-way    count          left out what stays in each is taken off
 ElectrostaticSE                              made two-way    count          left out L^+ of each; statistics over all
 EdgeResistance, EffectiveResistance          made two-way    count          left out L^+ of each

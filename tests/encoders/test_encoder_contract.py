@@ -22,6 +22,7 @@ CONTEXT = {
     "max_nodes": 6,
     "max_freqs": 4,
     "times": [1, 2, 3, 4, 5],
+    "scales": [0.5, 1.0, 4.0],
     "layers": 2,
     "post_layers": 2,
     "n_heads": 2,
@@ -41,6 +42,7 @@ OWN = {
     "SignNet": [{"model": "MLP", "phi_hidden_dim": 6}, {"model": "DeepSet", "phi_hidden_dim": 6}],
     "ERN": [{"model": "Linear"}, {"model": "DeepSet"}, {"model": "Transformer"}],
     "GraphormerBias": [{"use_graph_token": True}, {"use_graph_token": False}],
+    "WavePE": [{"raw_norm_type": "none"}, {"raw_norm_type": "BatchNorm"}],
     **{name: [{}, {"standardize": True}] for name in ("VOCNode", "COCONode", "VOCEdge", "COCOEdge")},
 }
 CASES = [(room, name, own) for room, name in EVERY for own in OWN.get(name, [{}])]

@@ -29,13 +29,14 @@ OWN = {
         {"hops": HOPS, "hop_dim": 4, "centroid": False, "combine": "add", "pool": "mean", "inner_layers": 2},
     ],
     "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
+    "MGT": [{"clusters": 3, "distance_gates": False}],
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
-OF_GRAPHS = {"CIN", "GNNAK", "GraphMixer", "SUN"}
+OF_GRAPHS = {"CIN", "GNNAK", "GraphMixer", "MGT", "SUN"}
 """Models whose heads read one row per graph."""
 OF_NUMBERS = {"CRaWl"}
 """Models that are invariant in distribution only."""

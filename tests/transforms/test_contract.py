@@ -20,6 +20,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {  # of transforms that cannot do without
     "RandomWalkSE": {"times": [1, 3]},
     "RandomWalkEdgeSE": {"times": [1, 3]},
     "HeatKernelSE": {"times": [0.5, 3]},
+    "Wavelets": {"scales": [0.5, 3]},
     "GraphormerPaths": {"num_spatial_types": 4, "num_in_degrees": 20, "num_out_degrees": 20},
 }
 NAMES = registry.names("transforms")
