@@ -91,9 +91,9 @@ class DeepGraph(EncodedModel):
 
     Differences from the released code: motifs are ordered by breadth-first search, as the paper says; there the order
     is lost in a set, so that nodes come by their numbers, and the first motif of the smallest graph of a batch is a row
-    of zeros. Covers in evaluation are fixed, there drawn. b'' is there the bias of nodes without a path. Edges enter
-    the bias as in Graphormer's first version (GraphGPS's), there those of the first five steps of a path. Training is
-    in half precision there.
+    of zeros. Covers have at most as many motifs as the graph has nodes, and are fixed in evaluation. b'' is there the
+    bias of nodes without a path. Edges enter the bias as in Graphormer's first version (GraphGPS's), there those of the
+    first five steps of a path. Training is in half precision there.
     """
 
     def __init__(
