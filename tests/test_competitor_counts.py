@@ -113,6 +113,20 @@ def test_counts_of_mgt() -> None:
     assert parameters("mgt-peptides-struct", *five, folder="lrgb") == 470_658 - 2 * (10 + 84) + 85
 
 
+def test_counts_of_deep_graph() -> None:
+    """By the constructor of its release: layers, the encoder of motifs, the map before the head, norms, tokens."""
+    for name, dim, inner, largest in (("zinc", 80, 80, 14), ("pattern", 80, 80, 11), ("cluster", 48, 96, 11)):
+        square, norms = dim * dim + dim, 2 * dim
+        layers = 48 * (4 * square + 2 * dim * inner + inner + dim + 2 * norms)
+        around = largest**2 * dim + dim + 2 * square + 2 * norms + dim + 2 * 8
+        features = {"zinc": 28 * dim, "pattern": 4 * dim, "cluster": 8 * dim}[name]
+        degrees, types, spatial = (64, 4, 24) if name == "zinc" else (512, 0, 20)
+        bias = (spatial + 1 + types + 8 * spatial) * 8
+        head = dim + 1 if name != "cluster" else 6 * (dim + 1)
+        expected = layers + around + features + 2 * degrees * dim + bias + head
+        assert parameters(f"deepgraph-{name}", folder="gnnbench") == expected
+
+
 def test_counts_of_sun() -> None:
     """By the constructor of its release, with marked roots and without."""
     zinc = ("dataset.node_encoder_num_types", "21")

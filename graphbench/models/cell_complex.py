@@ -89,4 +89,4 @@ class CellComplex:
     def pooled(self, x: Tensor, pool: Pool) -> list[Tensor]:
         """Sum or mean over the cells of each dimension of a graph, (G, d) each; 0 where there are none."""
         rows = (sum_at_target if pool == "add" else mean_at_target)(self._groups, x)
-        return list(rows[: DIMENSIONS * self.graphs].view(DIMENSIONS, self.graphs, -1).unbind(0))
+        return list(rows[: DIMENSIONS * self.graphs].view(DIMENSIONS, self.graphs, x.shape[1]).unbind(0))

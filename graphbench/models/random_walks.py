@@ -42,17 +42,19 @@ def draw_walks(batch: GraphBatch, steps: int, start_ratio: float = 1.0) -> Walks
 
 
 def fixed_walks(batch: GraphBatch, steps: int) -> Walks:
-    """The same from every node, by choices that depend on nothing but the step and the node's number in its graph.
-
-    Choices are SplitMix64's of this number (Steele et al., https://doi.org/10.1145/2660193.2660195).
-    """
+    """The same from every node, by choices that depend on nothing but the step and the node's number in its graph."""
     node = _all_nodes(batch)
     within = node - batch.ragged.ptr.index_select(0, batch.ragged.graph_id)
     step = torch.arange(1, steps + 1, device=batch.device)
-    z = (within * 2**20 + step.unsqueeze(1)) * -7046029254386353131
+    return _walk(batch, node, mixed(within * 2**20 + step.unsqueeze(1)) & (_ANY - 1))
+
+
+def mixed(z: Tensor) -> Tensor:
+    """SplitMix64's numbers (Steele et al., https://doi.org/10.1145/2660193.2660195) of int64 numbers."""
+    z = z * -7046029254386353131
     z = (z ^ ((z >> 30) & (2**34 - 1))) * -4658895280553007687
     z = (z ^ ((z >> 27) & (2**37 - 1))) * -7723592293110705685
-    return _walk(batch, node, (z ^ ((z >> 31) & (2**33 - 1))) & (_ANY - 1))
+    return z ^ ((z >> 31) & (2**33 - 1))
 
 
 def along(batch: GraphBatch, walks: Walks, window: int) -> Tensor:

@@ -15,3 +15,7 @@ def substructure_columns(cycles: int, cliques: int) -> int:
     """
     of_cycles = max(0, cycles - SMALLEST + 1)
     return of_cycles + max(0, cliques - SMALLEST + (0 if of_cycles else 1))
+
+
+CYCLE, OTHER, NEIGHBOURHOOD = range(3)
+"""Kinds of motifs that a sampler tells apart: cycles; paths and stars; balls and walks."""

@@ -22,6 +22,7 @@ EgoNetEdges                                  stay one-way    listed each    list
 RicciCurvature                               made two-way    count once     left out nothing: both ends lie in one
 SubstructureCounts, EdgeSubstructureCounts   made two-way    count once     left out nothing: a substructure lies in one
 UndirectedEdges, Rings, RingEdges            made two-way    count once     left out nothing: a ring lies in one
+Motifs, MotifNodes                           made two-way    count once     left out nothing: a motif lies in one
 CosineSimilarity                             value per edge  value per edge 1        nothing
 TruncatedSVD                                 stay one-way    count          count    no way: 0
 Expander                                     none of the edges are looked at

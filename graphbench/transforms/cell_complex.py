@@ -15,13 +15,15 @@ from graphbench.transforms.algorithms.substructures import Part, SimpleGraph, cy
 from graphbench.transforms.base import Level, Transform
 
 
-class _Cells(Transform):
+class PartTransform(Transform):
+    """An edge set that is made of some graphs at a time, as one simple graph."""
+
     version: ClassVar[int] = 1
     outputs: ClassVar[tuple[str, ...]] = ("index", "ptr", "attr")
     level: Level = "edge_set"
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Cells of all graphs of a store."""
+        """Rows of all graphs of a store."""
         found = [self.of_part(part) for part in parts(store)] or [self.of_part(_NO_GRAPHS)]
         ends, attr, counts = (np.concatenate(each) for each in zip(*found, strict=True))
         return {
@@ -36,7 +38,7 @@ class _Cells(Transform):
 
 
 @register("UndirectedEdges")
-class UndirectedEdges(_Cells):
+class UndirectedEdges(PartTransform):
     """Pairs of distinct nodes that an edge joins, in one direction or in both.
 
     Returns:
@@ -58,7 +60,7 @@ class UndirectedEdges(_Cells):
         return pairs - part.first_node[graph, None], both - part.first_edge[graph, None], counts
 
 
-class _OfRings(_Cells):
+class _OfRings(PartTransform):
     """Rings: cycles of 3 .. ``longest`` nodes without chords, every one once.
 
     Args:

@@ -16,12 +16,14 @@ from graphbench.layers.gps import GPSBlock
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
 DIM, HOPS, RING = 16, 5, 5
+MOTIFS = {"cycles": 5, "paths": 5, "stars": 3, "hops": 1, "walk": 0}
 EDGE_COLUMNS = {"SUN": 4 * (DIM + 2 + DIM)}
 """Where a model reads other edge states than DIM columns."""
 OWN = {
     "OGBGNN": [{}, {"virtual_node": True, "local_residual": True, "jump": "cat"}],
     "CIN": [{"longest_ring": RING}, {"longest_ring": RING, "pool": "add"}],
     "CRaWl": [{"steps": 6, "eval_steps": 6, "window": 3, "kernel": 3, "start_ratio": ratio} for ratio in (1.0, 0.5)],
+    "DeepGraph": [{**MOTIFS, "heads": 2, "redundancy": 2}],
     "DeeperGCN": [{}, {"virtual_node": True}],
     "GatedGCNLSPE": [{"positions": 4}, {"positions": 4, "unit_positions": False}],
     "GNNAK": [
@@ -36,9 +38,9 @@ OWN = {
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }
-OF_GRAPHS = {"CIN", "GNNAK", "GraphMixer", "MGT", "SUN"}
+OF_GRAPHS = {"CIN", "DeepGraph", "GNNAK", "GraphMixer", "MGT", "SUN"}
 """Models whose heads read one row per graph."""
-OF_NUMBERS = {"CRaWl"}
+OF_NUMBERS = {"CRaWl", "DeepGraph"}
 """Models that are invariant in distribution only."""
 CASES = [
     (model, head, own, local, attention)
@@ -94,6 +96,7 @@ def _graph(size, edges, seed):
     store = GraphStore.from_arrays([size], [edge_index.shape[1]], edge_index)
     arguments = {"Patches": [4], "PatchEdges": [4], "EgoNetEdges": [HOPS]}
     arguments |= {"UndirectedEdges": [], "Rings": [RING], "RingEdges": [RING]}
+    arguments |= {name: list(MOTIFS.values()) for name in ("Motifs", "MotifNodes")}
     sets = {name: registry.lookup("transforms", name)(*each)(store) for name, each in arguments.items()}
     edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"].long()) for name, out in sets.items()}
     return GraphBatch(

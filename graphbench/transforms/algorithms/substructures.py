@@ -124,6 +124,33 @@ def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarr
                 todo.append(paths)
 
 
+def induced_paths(graph: SimpleGraph, shortest: int, longest: int) -> Iterator[np.ndarray]:
+    """Blocks (M, k) of paths of ``shortest`` .. ``longest`` nodes without other edges, from their smaller end on."""
+    todo = [np.column_stack([graph.source, graph.target])] if longest > 2 else []
+    while todo:
+        for paths in graph.grown(todo.pop()):
+            before, end = paths[:, :-2], paths[:, -1:]
+            paths = paths[~((before == end) | graph.adjacent(before, end)).any(1)]
+            if paths.shape[1] >= shortest:
+                yield paths[paths[:, 0] < paths[:, -1]]
+            if paths.shape[1] < longest and len(paths):
+                todo.append(paths)
+
+
+def induced_stars(graph: SimpleGraph, largest: int) -> Iterator[np.ndarray]:
+    """Blocks (M, k + 1) of stars with 2 .. ``largest`` leaves that no edge joins, ascending; the centre is the last."""
+    todo = [np.arange(graph.nodes)[:, None]] if largest > 1 else []
+    while todo:
+        for stars in graph.grown(todo.pop()):
+            leaves, leaf = stars[:, :-2], stars[:, -1:]
+            stars = stars[((leaves < leaf) & ~graph.adjacent(leaves, leaf)).all(1)]
+            stars = np.column_stack([stars[:, :-2], stars[:, -1], stars[:, -2]])
+            if stars.shape[1] > 2:
+                yield stars
+            if stars.shape[1] <= largest and len(stars):
+                todo.append(stars)
+
+
 def cliques(graph: SimpleGraph, largest: int) -> Iterator[np.ndarray]:
     """Blocks (M, k) of cliques of 3 .. ``largest`` nodes, in ascending order."""
     todo = [undirected_edges(graph)] if largest >= 3 else []

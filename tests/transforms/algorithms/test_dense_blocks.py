@@ -99,6 +99,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "RandomWalkSE": {"times": [1, 2, 5]},
     "RandomWalkEdgeSE": {"times": [1, 4]},
     "HeatKernelSE": {"times": [1.0, 3.0]},
+    "Wavelets": {"scales": [1.0, 3.0]},
 }
 STACKED = [
     name for name in registry.names("transforms") if issubclass(registry.lookup("transforms", name), StackTransform)
