@@ -51,7 +51,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
     except ImportError:
         raise UserError("--launcher ray needs Ray, which is not installed: pip install 'graphbench-gt[ray]'.") from None
     try:
-        ray.init(runtime_env={"env_vars": _environment()}, log_to_driver=False)
+        ray.init(runtime_env={"env_vars": environment()}, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(f"--launcher ray cannot reach a cluster: {error}") from None
     waiting = WorkQueue(items)
@@ -77,7 +77,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
             ray.shutdown()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What a run reads of this process's environment; machines of a cluster have that of the one who started it."""
     root, path = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
     own = {name: value for name, value in os.environ.items() if name.startswith("GRAPHBENCH_")}

@@ -78,7 +78,10 @@ class CSVLogger(Reporter):
 
 
 class TensorBoardLogger(Reporter):
-    """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ..."""
+    """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ...
+
+    Where they cannot be written, that costs one warning, never the run.
+    """
 
     def __init__(self) -> None:
         self._logger: fabric.TensorBoardLogger | None = None
@@ -95,17 +98,32 @@ class TensorBoardLogger(Reporter):
         except ImportError:
             self._logger = None
             logger.warning("TensorBoard logging is off: the package 'tensorboard' is not installed.")
+        except OSError as error:
+            self._give_up(error)
 
     def epoch(self, report: EpochReport) -> None:
         """Writes every number of the epoch."""
         if self._logger is not None:
-            self._logger.log_metrics(flatten(report.stats), report.epoch)
+            try:
+                self._logger.log_metrics(flatten(report.stats), report.epoch)
+            except (
+                OSError,
+                ValueError,
+            ) as error:  # its thread could not write; Lightning blames the number
+                self._give_up(error)
 
     def close(self) -> None:
         """Writes what is buffered."""
         if self._logger is not None:
-            self._logger.finalize("closed")
+            try:
+                self._logger.finalize("closed")
+            except OSError as error:
+                self._give_up(error)
             self._logger = None
+
+    def _give_up(self, error: Exception) -> None:
+        logger.warning("TensorBoard logging is off from here on: %s.", error.__cause__ or error)
+        self._logger = None
 
 
 class WandbLogger(Reporter):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphbench.sweeps.cli import main
+from graphbench.sweeps.ray import environment
 from tests.paths import ROOT
 
 GCN = ROOT / "configs/nodes/gcn-cora.yaml"
@@ -40,6 +41,19 @@ def test_a_missing_package_is_one_message(
     assert "error: --launcher ray needs Ray, which is not installed: pip install 'graphbench-gt[ray]'." in (
         capsys.readouterr().err
     )
+
+
+def test_runs_have_the_folders_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines of a cluster have the environment of whoever has started it there."""
+    monkeypatch.setenv("GRAPHBENCH_DATA", "/data")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    given = environment()
+    assert (given["GRAPHBENCH_DATA"], given["OMP_NUM_THREADS"]) == ("/data", "3")
+    assert given["PYTHONPATH"] == f"{ROOT}:/mine"
+    assert "PATH" not in given
+    monkeypatch.delenv("PYTHONPATH")
+    assert environment()["PYTHONPATH"] == str(ROOT), "an empty entry would be the folder of the machine"
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 
@@ -78,6 +79,22 @@ def test_a_missing_package_is_one_warning(tmp_path: Path, monkeypatch, caplog, m
     assert outcome.epochs == 6
     assert [record.message.split(" is off: ")[1] for record in caplog.records if " is off: " in record.message]
     assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # its thread ends with it
+def test_event_files_that_cannot_be_written_cost_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("tensorboard")
+    folder = tmp_path / "tiny/0/tensorboard"
+
+    class TakeAway(Reporter):
+        def epoch(self, report: EpochReport) -> None:
+            if report.epoch == 2:
+                shutil.rmtree(folder)
+                folder.touch()
+
+    with caplog.at_level(logging.WARNING):
+        assert tiny_trainer(tmp_path, reporters=[TensorBoardLogger(), TakeAway()]).run().epochs == 6
+    assert ["TensorBoard logging is off from here on" in record.message for record in caplog.records] == [True]
 
 
 @pytest.mark.slow
