@@ -8,7 +8,7 @@ allowed, nearest valid name); ``main.py`` prints it without a traceback. Broken 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -151,5 +151,45 @@ def check_at_least(minimum: float, **arguments: float) -> None:
         ArgumentError: naming the first of them.
     """
     for name, value in arguments.items():
-        if value < minimum:
+        if not value >= minimum:
             raise ArgumentError(name, f"{name} must be at least {minimum:g}, received {value}")
+
+
+def check_within(low: float, high: float, **arguments: float) -> None:
+    """Refuses constructor arguments outside [low, high]: ``check_within(0, 1, alpha=alpha)``.
+
+    Raises:
+        ArgumentError: naming the first of them.
+    """
+    for name, value in arguments.items():
+        if not low <= value <= high:
+            raise ArgumentError(name, f"{name} must lie in [{low:g}, {high:g}], received {value}")
+
+
+def check_one_of(allowed: Collection[object], **arguments: object) -> None:
+    """Refuses constructor arguments that are none of ``allowed``: ``check_one_of(("mean", "sum"), pooling=pooling)``.
+
+    Raises:
+        ArgumentError: naming the first of them, and the nearest that is allowed.
+    """
+    for name, value in arguments.items():
+        if value not in allowed:
+            names = [str(each) for each in allowed]
+            hint = nearest(str(value), names)
+            raise ArgumentError(
+                name,
+                f"{name} must be one of {', '.join(names)}; received {value!r}"
+                + (f", did you mean '{hint}'?" if hint else ""),
+            )
+
+
+def check_multiple(**arguments: int) -> None:
+    """Refuses the first of two constructor arguments unless the second divides it: ``(dim=dim, heads=heads)``.
+
+    Raises:
+        ArgumentError: naming both.
+    """
+    (name, value), (divisor_name, divisor) = arguments.items()
+    if value % divisor:
+        received = f"{name}={value}, {divisor_name}={divisor}"
+        raise ArgumentError((name, divisor_name), f"{name} must be a multiple of {divisor_name}, received {received}")

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from graphbench.errors import SHOWN, unknown
+import math
+from collections.abc import Callable
+
+import pytest
+
+from graphbench.errors import (
+    SHOWN,
+    ArgumentError,
+    check_at_least,
+    check_multiple,
+    check_one_of,
+    check_within,
+    unknown,
+)
 
 NAMES = [f"{kind}{number}" for kind in ("layer", "head") for number in range(40)]
 
@@ -20,3 +33,30 @@ def test_few_names_and_names_that_are_listed_nowhere_else_are_shown_in_their_ord
     assert few == "unknown name 'b'. Did you mean 'B'? Allowed: a, B, c."
     assert str(unknown("name", "x", NAMES)).endswith(", ... (80 in all).")
     assert str(unknown("name", "x", [])) == "unknown name 'x'. Allowed: nothing."
+
+
+@pytest.mark.parametrize(
+    ("check", "parameters", "message"),
+    [
+        (lambda: check_at_least(1, a=1, b=math.nan), ("b",), "b must be at least 1, received nan"),
+        (lambda: check_within(0, 1, a=0, b=1, c=1.5), ("c",), "c must lie in [0, 1], received 1.5"),
+        (lambda: check_within(0, 1, a=math.nan), ("a",), "a must lie in [0, 1], received nan"),
+        (lambda: check_one_of((1, 2), a=1, b=3), ("b",), "b must be one of 1, 2; received 3"),
+        (
+            lambda: check_one_of(("mean", "sum"), a="Mean"),
+            ("a",),
+            "a must be one of mean, sum; received 'Mean', did you mean 'mean'?",
+        ),
+        (
+            lambda: check_multiple(dim=6, heads=4),
+            ("dim", "heads"),
+            "dim must be a multiple of heads, received dim=6, heads=4",
+        ),
+    ],
+)
+def test_the_argument_that_does_not_fit_is_named(
+    check: Callable[[], None], parameters: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        check()
+    assert (refused.value.parameters, str(refused.value)) == (parameters, message)

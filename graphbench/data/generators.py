@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_within
 
 _PATTERN_STREAM, _TRAIN_STREAM = 0, 1
 _TRIALS = 10_000
@@ -42,8 +43,7 @@ class BlockModel:
 
     def __post_init__(self) -> None:
         """Refuses probabilities outside 0 .. 1 and empty ranges."""
-        _probability("p", self.p)
-        _probability("q", self.q)
+        check_within(0, 1, p=self.p, q=self.q)
         if self.communities < 1 or not 1 <= self.size_min <= self.size_max:
             raise ValueError(
                 "communities must be at least 1 and 1 <= size_min <= size_max, received "
@@ -90,8 +90,7 @@ def sbm_pattern(
     Returns:
         Store with ``x`` (N, 1) uint8 signal and ``y`` (N,) 1 for pattern nodes, node level.
     """
-    _probability("pattern_p", pattern_p)
-    _probability("pattern_q", pattern_q)
+    check_within(0, 1, pattern_p=pattern_p, pattern_q=pattern_q)
     if patterns < 1 or not 1 <= pattern_sizes[0] <= pattern_sizes[1]:
         raise ValueError(f"need at least 1 pattern and 1 <= smallest <= largest, received {patterns}, {pattern_sizes}")
     drawn = []
@@ -154,7 +153,7 @@ def erdos_renyi(nodes: int, p: float, rng: np.random.Generator) -> np.ndarray:
     Returns:
         (2, E) int64, both directions of every edge, sorted by source.
     """
-    _probability("p", p)
+    check_within(0, 1, p=p)
     pairs = nodes * (nodes - 1) // 2
     count = int(rng.binomial(pairs, p)) if pairs else 0
     if count * 8 > pairs:  # dense: choosing without repetition is cheaper than drawing until distinct
@@ -226,8 +225,3 @@ def _symmetric(rng: np.random.Generator, probability: np.ndarray | np.float32, s
     n = np.shape(probability)[0] if size is None else size
     upper = np.triu(rng.random((n, n), dtype=np.float32) < probability, 1)
     return upper | upper.T
-
-
-def _probability(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a probability between 0 and 1, received {value}")

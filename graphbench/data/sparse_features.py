@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_one_of
 from graphbench.structures import Features, SparseRows, as_dense
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> 
     Raises:
         ValueError: another choice.
     """
-    if choice not in get_args(SparseFeatures):
-        raise ValueError(f"sparse_features must be one of {', '.join(get_args(SparseFeatures))}; received {choice!r}")
+    check_one_of(get_args(SparseFeatures), sparse_features=choice)
     x = store.x
     if x is None or not x.is_floating_point():
         return store

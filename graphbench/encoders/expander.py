@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.structures import EdgeSet, GraphBatch, LayerState
 
 
@@ -46,10 +46,7 @@ class ExpanderEdges(nn.Module):
         num_virtual_nodes: int = 0,
     ) -> None:
         super().__init__()
-        if num_virtual_nodes < 0:
-            raise ArgumentError(
-                "num_virtual_nodes", f"num_virtual_nodes must be 0 or more, received {num_virtual_nodes}"
-            )
+        check_at_least(0, num_virtual_nodes=num_virtual_nodes)
         if not (expander or add_edge_index or num_virtual_nodes):
             raise ArgumentError(
                 ("expander", "add_edge_index"),

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.contract import HasStatistics
-from graphbench.errors import ArgumentError, UserError
+from graphbench.errors import ArgumentError, UserError, check_one_of
 from graphbench.heads.contract import Head
 from graphbench.heads.link_ranking import ranking_statistics
 from graphbench.heads.mlp import PredictionMLP
@@ -48,10 +48,7 @@ class EdgeHead(Head):
         decoding: FromContext[str] = "dot",
     ) -> None:
         super().__init__()
-        if decoding not in DECODINGS:
-            raise ArgumentError(
-                "decoding", f"edge_decoding must be one of {', '.join(DECODINGS)}; received '{decoding}'"
-            )
+        check_one_of(DECODINGS, decoding=decoding)
         if out_dim > 1 and decoding != "concat":
             raise ArgumentError(
                 ("decoding", "out_dim"),

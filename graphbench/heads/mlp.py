@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.layers.input_linear import InputLinear, Readable
 from graphbench.layers.module_list import Modules
 from graphbench.ops.unit_rows import unit_rows
@@ -30,8 +30,7 @@ class PredictionMLP(nn.Module):
 
     def __init__(self, dim_in: int, out_dim: int, layers: int, dim_hidden: int | None = None) -> None:
         super().__init__()
-        if layers < 0:
-            raise ArgumentError("layers_post_mp", f"layers_post_mp must be 0 or more, received {layers}")
+        check_at_least(0, layers_post_mp=layers)
         hidden = dim_in if dim_hidden is None else dim_hidden
         widths = [dim_in, *[hidden] * (max(layers, 1) - 1), out_dim]
         self.lin: Modules[InputLinear] = Modules(InputLinear(a, b) for a, b in pairwise(widths))

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.registry import FromContext, register
@@ -41,8 +41,7 @@ class OGBCodeGraphHead(Head):
         positions: int = 5,
     ) -> None:
         super().__init__()
-        if positions < 1:
-            raise ArgumentError("positions", f"positions must be 1 or more, received {positions}")
+        check_at_least(1, positions=positions)
         self.pool = pooling_function(pooling)
         self.lin = nn.ModuleList(nn.Linear(dim_in, out_dim) for _ in range(positions))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.ops.segment import segment_max, segment_mean, segment_sum
 from graphbench.structures import Ragged
 
@@ -36,6 +36,5 @@ def pooling_function(name: str) -> Callable[[Tensor, Ragged], Tensor]:
     Raises:
         ValueError: unknown name.
     """
-    if name not in POOLINGS:
-        raise ArgumentError("pooling", f"pooling must be one of {', '.join(POOLINGS)}; received '{name}'")
+    check_one_of(POOLINGS, pooling=name)
     return POOLINGS[name]

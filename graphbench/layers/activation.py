@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from graphbench.errors import ArgumentError, nearest
+from graphbench.errors import check_one_of
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -35,11 +35,5 @@ def activation(name: str) -> nn.Module:
     Raises:
         ValueError: no such activation; the message lists the valid names and the nearest.
     """
-    if name not in ACTIVATIONS:
-        hint = nearest(name, ACTIVATIONS)
-        raise ArgumentError(
-            "act",
-            f"act must be one of {', '.join(ACTIVATIONS)}; received {name!r}"
-            + (f", did you mean {hint!r}?" if hint else ""),
-        )
+    check_one_of(ACTIVATIONS, act=name)
     return ACTIVATIONS[name]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_within
 from graphbench.ops.dropout import dropout
 from graphbench.structures import Features, SparseRows
 
@@ -21,8 +21,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
-        if not 0.0 <= p <= 1.0:
-            raise ArgumentError("dropout", f"dropout must lie in [0, 1], received {p}")
+        check_within(0, 1, dropout=p)
         self.p = p
 
     def forward(self, x: Features) -> Features:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError, nearest
+from graphbench.errors import check_one_of
 from graphbench.ops.graph_layer_norm import graph_layer_norm
 from graphbench.ops.residual_norm import ALONE, Normalization, NormInput, Surroundings, batch_norm, residual_norms
 from graphbench.ops.segment import segment_mean
@@ -26,6 +26,7 @@ def make_norm(name: str, dim: int) -> nn.Module:
     Raises:
         ValueError: no such normalisation.
     """
+    check_one_of(NORMS, norm=name)
     if name == "batch":
         return BatchNorm(dim)
     if name == "layer":
@@ -34,13 +35,7 @@ def make_norm(name: str, dim: int) -> nn.Module:
         return NodeLayerNorm(dim)
     if name == "graph":
         return GraphNorm(dim)
-    if name == "none":
-        return NoNorm()
-    hint = nearest(name, NORMS)
-    raise ArgumentError(
-        "norm",
-        f"norm must be one of {', '.join(NORMS)}; received {name!r}" + (f", did you mean {hint!r}?" if hint else ""),
-    )
+    return NoNorm()
 
 
 class BatchNorm(nn.BatchNorm1d):

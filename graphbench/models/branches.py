@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least, check_one_of, check_within
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import Attention, LocalLayer, StatefulAttention
 from graphbench.layers.dropout import Dropout
@@ -92,13 +92,8 @@ class AttentionBranch(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if settings.attention_residual not in ("none", "mix", "mean", "sum"):
-            raise ArgumentError(
-                "attention_residual",
-                f"attention_residual must be none, mix, mean or sum, received '{settings.attention_residual}'",
-            )
-        if not 0.0 <= settings.alpha <= 1.0:
-            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {settings.alpha}")
+        check_one_of(("none", "mix", "mean", "sum"), attention_residual=settings.attention_residual)
+        check_within(0, 1, alpha=settings.alpha)
         for layer in layers:
             if isinstance(layer, StatefulAttention):
                 raise ArgumentError(
@@ -187,8 +182,7 @@ class LocalBranch(nn.Module):
     ) -> None:
         super().__init__()
         layers, stem = settings.local_layers, settings.local_stem
-        if layers < 1:
-            raise ArgumentError("local_layers", f"local_layers must be 1 or more, received {layers}")
+        check_at_least(1, local_layers=layers)
         if (settings.local_residual or settings.local_init) and not stem:
             raise ArgumentError(
                 ("local_residual", "local_init", "local_stem"),

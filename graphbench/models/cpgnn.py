@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.contract import CountsOnHost, HasAuxiliaryLoss, ReadsTargets
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.contract import EncodedModel, Frame
@@ -56,8 +56,7 @@ class BeliefSettings:
     def check(self) -> None:
         """Refuses values out of range."""
         check_at_least(0, iterations=self.iterations, pretrain=self.pretrain, classes=self.classes)
-        if self.network not in ("mlp", "cheby"):
-            raise ArgumentError("network", f"network must be mlp or cheby, received {self.network!r}")
+        check_one_of(("mlp", "cheby"), network=self.network)
         if self.prior_loss not in ("cross_entropy", "regulariser"):
             allowed = "cross_entropy or regulariser"
             raise ArgumentError("prior_loss", f"prior_loss must be {allowed}, received {self.prior_loss!r}")

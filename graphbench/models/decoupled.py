@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_within
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
@@ -230,8 +230,7 @@ class APPNP(BlockwiseDecoupled):
     def __init__(self, frame: PreFrame, *, hops: int = 10, alpha: float = 0.1) -> None:
         super().__init__(frame)
         check_at_least(0, hops=hops)
-        if not 0.0 <= alpha <= 1.0:
-            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
+        check_within(0, 1, alpha=alpha)
         self.hops = hops
         self.alpha = alpha
         self.head = frame.head(frame.width)
@@ -280,8 +279,7 @@ class GPRGNN(BlockwiseDecoupled):
     ) -> None:
         super().__init__(frame)
         check_at_least(0, hops=hops)
-        if not 0.0 <= alpha <= 1.0:
-            raise ArgumentError("alpha", f"alpha must lie between 0 and 1, received {alpha}")
+        check_within(0, 1, alpha=alpha)
         start = [alpha * (1 - alpha) ** hop for hop in range(hops)] + [(1 - alpha) ** hops]
         self.gamma = nn.Parameter(torch.tensor(start))
         self.dropout = Dropout(dropout)

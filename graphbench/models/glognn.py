@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.models.adjacency_rows import AdjacencyRows
@@ -137,8 +137,7 @@ class GloGNN(EncodedModel):
             )
         if s.delta < 1 and not s.nodes:
             raise ArgumentError(("delta", "nodes"), f"delta = {s.delta} reads adjacency rows: set nodes, received 0")
-        if s.adjacency not in ("sym", "row"):
-            raise ArgumentError("adjacency", f"adjacency must be sym or row, received {s.adjacency!r}")
+        check_one_of(("sym", "row"), adjacency=s.adjacency)
         self.settings = s
         self.lin = InputLinear(frame.dim_encoded, dim) if s.delta > 0 else None
         self.rows = AdjacencyRows(s.nodes, dim, row_normalised=s.adjacency == "row") if s.delta < 1 else None

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import readable
@@ -76,10 +76,8 @@ class GNN(EncodedModel, BlockwiseModel):
         post: FromContext[LayerSettings] = LayerSettings(),
     ) -> None:
         super().__init__(encoder, edge_encoder)
-        if stage_type not in STAGES:
-            raise ArgumentError("stage_type", f"stage_type must be one of {', '.join(STAGES)}; received {stage_type!r}")
-        if layers < 0:
-            raise ArgumentError("layers", f"layers_mp must be 0 or more, received {layers}")
+        check_one_of(STAGES, stage_type=stage_type)
+        check_at_least(0, layers=layers)
         width = dim if pre_mp else dim_encoded
         if width != dim and (layers == 0 or stage_type == "skipsum"):
             raise ArgumentError(

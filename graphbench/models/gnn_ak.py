@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
@@ -66,9 +66,8 @@ class KernelSettings:
             raise ArgumentError(
                 ("centroid", "subgraph", "context"), "centroid, subgraph or context must be true, received none of them"
             )
-        for name, allowed in (("combine", ("concat", "add")), ("pool", get_args(Pool))):
-            if getattr(self, name) not in allowed:
-                raise ArgumentError(name, f"{name} must be {' or '.join(allowed)}, received {getattr(self, name)!r}")
+        check_one_of(("concat", "add"), combine=self.combine)
+        check_one_of(get_args(Pool), pool=self.pool)
 
 
 class EgoNetConvolution(nn.Module):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
@@ -89,8 +89,7 @@ class GraphMixer(EncodedModel):
         dim = frame.dim
         local = local_layers(local, layers)
         check_same_width(frame.dim_encoded, dim, "encoded nodes are added to hidden states")
-        if patch.mixer not in MIXERS:
-            raise ArgumentError("mixer", f"mixer must be one of {', '.join(MIXERS)}, received '{patch.mixer}'")
+        check_one_of(MIXERS, mixer=patch.mixer)
         self.patch = patch
         self.layers: Modules[LocalLayer] = Modules(local(dim, dim) for _ in range(layers))
         self.norms: Modules[BatchNorm] = Modules(BatchNorm(dim) for _ in range(layers))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.token import prepend_token
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.module_list import Modules
@@ -91,8 +91,7 @@ class GraphTrans(EncodedModel):
     ) -> None:
         super().__init__(frame.encoder, frame.edge_encoder)
         dim = frame.dim
-        if transformer.readout not in ("nodes", "token"):
-            raise ArgumentError("readout", f"readout must be nodes or token, received '{transformer.readout}'")
+        check_one_of(("nodes", "token"), readout=transformer.readout)
         self.stack = MessagePassing(frame.dim_encoded, dim, layers, local, stack, dropout=dropout)
         width = transformer.transformer_dim or dim
         self.lin = nn.Linear(self.stack.width, width)

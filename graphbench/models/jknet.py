@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
@@ -87,8 +87,7 @@ class JKNet(EncodedModel):
         super().__init__(frame.encoder, frame.edge_encoder)
         dim, dim_encoded = frame.dim, frame.dim_encoded
         local = local_layers(local, layers)
-        if settings.jump not in JUMPS:
-            raise ArgumentError("jump", f"jump must be one of {', '.join(JUMPS)}, received {settings.jump!r}")
+        check_one_of(JUMPS, jump=settings.jump)
         self.jump, self.tables = settings.jump, EdgeTables(settings.edge_tables, dim, layers)
         self.lin_in = InputLinear(dim_encoded, dim) if settings.input_map else None
         first = dim if settings.input_map else dim_encoded

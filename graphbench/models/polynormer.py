@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_multiple
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
@@ -160,11 +160,7 @@ class Polynormer(EncodedModel):
         s = settings
         check_at_least(1, local_layers=s.local_layers, num_heads=s.num_heads)
         check_at_least(0, global_layers=s.global_layers)
-        if dim % s.num_heads:
-            raise ArgumentError(
-                ("dim", "num_heads"),
-                f"dim must be a multiple of num_heads, received dim={dim}, num_heads={s.num_heads}",
-            )
+        check_multiple(dim=dim, num_heads=s.num_heads)
         self.input_dropout, self.dropout = Dropout(s.input_dropout), Dropout(dropout)
         self.lin_in = InputLinear(frame.dim_encoded, dim)
         self.local_layers: Modules[LocalPolynomial] = Modules(

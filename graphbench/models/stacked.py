@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import Block
 from graphbench.layers.module_list import Modules
@@ -63,8 +63,7 @@ class GPSModel(EncodedModel, BlockwiseModel):
         pre_mp: FromContext[Modules[PreLayer] | None] = None,
     ) -> None:
         super().__init__(encoder, edge_encoder, keep_sparse=bool(pre_mp))  # blocks add their input to their output
-        if layers < 0:
-            raise ArgumentError("layers", f"layers must be 0 or more, received {layers}")
+        check_at_least(0, layers=layers)
         if not pre_mp and dim_encoded != dim:
             raise ArgumentError(
                 ("encoder", "dim_encoded", "dim"),

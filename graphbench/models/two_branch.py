@@ -16,7 +16,7 @@ from torch import Tensor
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of, check_within
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import Attention, LocalLayer
 from graphbench.models.branches import AttentionBranch, AttentionSettings, LocalBranch, LocalSettings, between
@@ -81,10 +81,8 @@ class TwoBranch(EncodedModel, BlockwiseModel):
             raise ArgumentError(
                 ("local", "attention"), "a two-branch model needs a local layer, an attention or both, received neither"
             )
-        if aggregate not in ("add", "cat"):
-            raise ArgumentError("aggregate", f"aggregate must be add or cat, received '{aggregate}'")
-        if not 0.0 <= graph_weight <= 1.0:
-            raise ArgumentError("graph_weight", f"graph_weight must lie between 0 and 1, received {graph_weight}")
+        check_one_of(("add", "cat"), aggregate=aggregate)
+        check_within(0, 1, graph_weight=graph_weight)
         self.attention_branch: AttentionBranch | None = None
         self.local_branch: LocalBranch | None = None
         if attention is not None:

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import readable
@@ -85,8 +85,7 @@ class MessagePassing(nn.Module):
     ) -> None:
         super().__init__()
         local, self.tables = local_layers(local, layers), EdgeTables(settings.edge_tables, dim, layers)
-        if settings.jump not in ("last", "cat"):
-            raise ArgumentError("jump", f"jump must be last or cat, received {settings.jump!r}")
+        check_one_of(("last", "cat"), jump=settings.jump)
         if settings.virtual_node or settings.local_residual:
             check_same_width(dim_in, dim, "virtual_node and local_residual add encoded nodes to hidden states")
         self.layers: Modules[LocalLayer] = Modules(local(dim if number else dim_in, dim) for number in range(layers))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.attention import ffgt, geco, gradformer, performer, sfi, sgformer, transformer
 from graphbench.layers.attention.ffgt.settings import FocalSettings
 from graphbench.nn.graphs import hashable
@@ -144,8 +144,7 @@ class Gradformer(PlainAttention):
         start: float = 5.0,
         index: Literal["spd", "ricci"] = "spd",
     ) -> None:
-        if index not in ("spd", "ricci"):
-            raise ArgumentError("index", f"index must be 'spd' or 'ricci', received {index!r}")
+        check_one_of(("spd", "ricci"), index=index)
         options: dict[str, Any] = {"dropout": dropout, "decay": decay, "start": start, "index": index}
         transforms = hashable(gradformer.Gradformer.required_transforms(options))
         super().__init__(partial(gradformer.Gradformer, channels, heads, **options), transforms)

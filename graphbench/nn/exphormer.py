@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.expander import ExpanderEdges
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.layers.attention.exphormer import Exphormer as ExphormerLayer
 from graphbench.nn.graphs import hashable, plain_graphs, prepare
 
@@ -40,8 +40,7 @@ class Exphormer(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if degree < 0:
-            raise ArgumentError("degree", f"degree must be 0 or more, received {degree}")
+        check_at_least(0, degree=degree)
         self._make_pairs = partial(
             ExpanderEdges, channels, edge_dim or channels, expander=degree > 0, num_virtual_nodes=num_virtual_nodes
         )

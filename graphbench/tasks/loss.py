@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.contract import Capturable, broken
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext
 from graphbench.structures.capacity import RealRows
@@ -41,8 +41,7 @@ class Loss(Capturable, ABC):
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
             raise ValueError(f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
-        if size_average not in ("mean", "sum"):
-            raise ArgumentError("size_average", f"size_average must be mean or sum, received '{size_average}'")
+        check_one_of(("mean", "sum"), size_average=size_average)
         self.out_dim = out_dim
         self.size_average = size_average
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.errors import ContractError
+from graphbench.errors import ContractError, check_at_least
 
 KINDS = ("binary", "multiclass", "multilabel", "regression", "subtoken")
 
@@ -36,8 +36,7 @@ def kind_of(task_type: str, out_dim: int) -> str:
     Raises:
         ValueError: the two contradict each other, or the type is not one of these kinds.
     """
-    if out_dim < 1:
-        raise ValueError(f"out_dim must be 1 or more, received {out_dim}")
+    check_at_least(1, out_dim=out_dim)
     if task_type == "regression":
         return "regression"
     if task_type == "classification_multilabel":

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import torch
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.train.fabric import Fabric
 from graphbench.train.precision import Precision
 
@@ -46,10 +46,8 @@ def make_fabric(
         raise ArgumentError(
             "accelerator", f"accelerator must be auto, cpu, cuda, cuda:N or mps, received {accelerator!r}"
         )
-    if strategy not in STRATEGIES:
-        raise ArgumentError("strategy", f"strategy must be one of {STRATEGIES}, received {strategy!r}")
-    if precision not in PRECISIONS:
-        raise ArgumentError("precision", f"precision must be one of {PRECISIONS}, received {precision!r}")
+    check_one_of(STRATEGIES, strategy=strategy)
+    check_one_of(PRECISIONS, precision=precision)
     present = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device_type in ("cuda", "gpu") and present <= int(index or 0):
         raise ArgumentError(
@@ -60,8 +58,7 @@ def make_fabric(
     if device_type == "auto" and not present:
         device_type = "cpu"  # not mps: half of the sparse operators are missing there
     count = 1 if devices is None else devices
-    if count < 1:
-        raise ArgumentError("devices", f"devices must be at least 1, received {count}")
+    check_at_least(1, devices=count)
     if index and count > 1:
         raise ArgumentError("accelerator", f"accelerator {accelerator!r} names one device, but devices is {count}")
     if not 0 < timeout < float("inf"):

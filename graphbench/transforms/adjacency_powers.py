@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import Stack, StackTransform
 from graphbench.transforms.base import Level
@@ -72,8 +73,7 @@ class RandomWalkPowers(AdjacencyPowers):
     by_graph = True
 
     def __init__(self, ksteps: int = 21, add_identity: bool = True) -> None:
-        if ksteps < 1:
-            raise ValueError(f"ksteps must be at least 1, received {ksteps}")
+        check_at_least(1, ksteps=ksteps)
         self.ksteps, self.add_identity = ksteps, add_identity
 
     @property
@@ -101,8 +101,7 @@ class ProximityPowers(AdjacencyPowers):
     version: ClassVar[int] = 1
 
     def __init__(self, hops: int = 3) -> None:
-        if hops < 1:
-            raise ValueError(f"hops must be at least 1, received {hops}")
+        check_at_least(1, hops=hops)
         self.hops = hops
 
     @property

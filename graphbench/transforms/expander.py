@@ -17,6 +17,7 @@ from torch import Tensor
 
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least, check_one_of
 from graphbench.registry import register
 from graphbench.transforms.base import Input, Level, Transform
 
@@ -66,10 +67,8 @@ class Expander(Transform):
         max_num_iters: int = 100,
         seed: int = 0,
     ) -> None:
-        if degree < 1 or max_num_iters < 1:
-            raise ValueError(f"degree and max_num_iters must be at least 1, received {degree} and {max_num_iters}")
-        if algorithm not in DRAW:
-            raise ValueError(f"algorithm must be one of {', '.join(DRAW)}, received {algorithm!r}")
+        check_at_least(1, degree=degree, max_num_iters=max_num_iters)
+        check_one_of(DRAW, algorithm=algorithm)
         self.degree = degree
         self.algorithm = algorithm
         self.max_num_iters = max_num_iters

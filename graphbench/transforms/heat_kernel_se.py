@@ -16,7 +16,7 @@ from torch import Tensor
 
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform
 from graphbench.transforms.algorithms.krylov import SparseLaplacian
@@ -64,8 +64,7 @@ class HeatKernelSE(StackTransform):
     def __init__(self, times: list[float], probes: int = 1024) -> None:
         if not times or any(not math.isfinite(time) or time < 0 for time in times):
             raise ValueError(f"times must list at least one time, each at least 0, received {list(times)}")
-        if probes < 1:
-            raise ArgumentError("probes", f"probes must be at least 1, received {probes}")
+        check_at_least(1, probes=probes)
         self.times, self.probes = list(times), probes
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least, check_one_of
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform
 from graphbench.transforms.algorithms.large_graphs import LargeGraph, smallest_eigenpairs
@@ -64,12 +65,9 @@ class LaplacianPE(StackTransform):
         laplacian_norm: Literal["none", "sym", "rw"] = "sym",
         eigvec_norm: Literal["L1", "L2", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft"] = "L2",
     ) -> None:
-        if max_freqs < 1:
-            raise ValueError(f"max_freqs must be at least 1, received {max_freqs}")
-        if laplacian_norm not in ("none", "sym", "rw"):
-            raise ValueError(f"laplacian_norm must be none, sym or rw, received {laplacian_norm!r}")
-        if eigvec_norm not in NORMS:
-            raise ValueError(f"eigvec_norm must be one of {', '.join(NORMS)}, received {eigvec_norm!r}")
+        check_at_least(1, max_freqs=max_freqs)
+        check_one_of(("none", "sym", "rw"), laplacian_norm=laplacian_norm)
+        check_one_of(NORMS, eigvec_norm=eigvec_norm)
         self.max_freqs, self.laplacian_norm, self.eigvec_norm = max_freqs, laplacian_norm, eigvec_norm
 
     def blank(self, store: GraphStore, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
+from graphbench.errors import UserError, check_at_least, check_one_of
 from graphbench.registry import register
 from graphbench.transforms.base import Level, Transform
 
@@ -34,10 +34,9 @@ class _Partitioned(Transform):
     level: Level = "edge_set"
 
     def __init__(self, patches: int = 32, hops: int = 1, method: Literal["bisection", "metis"] = "bisection") -> None:
-        if patches < 1 or hops < 0:
-            raise ValueError(f"patches must be at least 1 and hops at least 0, received {patches} and {hops}")
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, received {method!r}")
+        check_at_least(1, patches=patches)
+        check_at_least(0, hops=hops)
+        check_one_of(METHODS, method=method)
         self.patches, self.hops, self.method = patches, hops, method
 
     def members(self, store: GraphStore) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -16,6 +16,7 @@ from scipy.sparse.linalg import eigsh, svds
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least, check_one_of
 from graphbench.registry import register
 from graphbench.transforms.algorithms.canonical_basis import canonical_factor
 from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform
@@ -56,10 +57,8 @@ class TruncatedSVD(StackTransform):
     outputs: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def __init__(self, rank: int = 8, matrix: Literal["adjacency", "distance"] = "adjacency") -> None:
-        if rank < 1:
-            raise ValueError(f"rank must be at least 1, received {rank}")
-        if matrix not in MATRICES:
-            raise ValueError(f"matrix must be one of {', '.join(MATRICES)}, received {matrix!r}")
+        check_at_least(1, rank=rank)
+        check_one_of(MATRICES, matrix=matrix)
         self.rank, self.matrix = rank, matrix
         # Distances of all pairs are a dense matrix whatever is done with them.
         self.large_from = MAX_NODES + 1 if matrix == "adjacency" else None

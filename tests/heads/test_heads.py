@@ -105,10 +105,10 @@ def test_zero_layers_count_as_one():
     ("make", "message"),
     [
         (lambda: GraphHead(4, 2, pooling="median"), "add, sum, mean, max.*; received 'median'"),
-        (lambda: NodeHead(4, 2, layers_post_mp=-1), "0 or more, received -1"),
+        (lambda: NodeHead(4, 2, layers_post_mp=-1), "layers_post_mp must be at least 0, received -1"),
         (lambda: EdgeHead(4, 2), "dot gives one number per pair, received out_dim = 2"),
         (lambda: EdgeHead(4, 1, decoding="sum"), "dot, cosine_similarity, concat; received 'sum'"),
-        (lambda: OGBCodeGraphHead(4, 9, positions=0), "positions must be 1 or more, received 0"),
+        (lambda: OGBCodeGraphHead(4, 9, positions=0), "positions must be at least 1, received 0"),
         (
             lambda: registry.lookup("heads", "infer_links")(4, 2, infer_link_label="None"),
             "must be 'edge' for the head infer_links, received 'None'",

@@ -96,7 +96,7 @@ def test_along_cycles() -> None:
             DGN(3, 3, aggregators=["dir6-av"], field="cycles")(x.float(), None, batch.replace(edge_pe=found))
     with pytest.raises(ValueError, match="dir<k>-dx with k from 3 on, received 'dir2-av'"):
         DGN(3, 3, aggregators=["dir2-av"], field="cycles")
-    with pytest.raises(ValueError, match="field must be eigenvectors or cycles, received 'edges'"):
+    with pytest.raises(ValueError, match="field must be one of eigenvectors, cycles; received 'edges'"):
         DGN(3, 3, field="edges")
 
 

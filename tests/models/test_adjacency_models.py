@@ -116,7 +116,7 @@ def test_glognn_works_on_its_predictions(graph: GraphBatch) -> None:
         (GloGNN, {"delta": 0.5}, "delta = 0.5 reads adjacency rows: set nodes, received 0"),
         (GloGNN, {"gamma": 1.0}, "received 1.0 and 1.0"),
         (GloGNN, {"beta": 0.0}, r"alpha \+ beta must be positive, received 0.0 and 0.0"),
-        (GloGNN, {"adjacency": "col"}, "adjacency must be sym or row, received .col"),
+        (GloGNN, {"adjacency": "col"}, "adjacency must be one of sym, row; received .col"),
         (GloGNN, {"orders": 0}, "orders must be at least 1, received 0"),
     ],
 )

@@ -184,8 +184,8 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
     [
         (SGC, {"hops": -1}, "hops must be at least 0, received -1"),
         (SIGN, {"hops": -2}, "hops must be at least 0, received -2"),
-        (APPNP, {"alpha": 1.5}, "alpha must lie between 0 and 1, received 1.5"),
-        (GPRGNN, {"alpha": -0.5}, "alpha must lie between 0 and 1, received -0.5"),
+        (APPNP, {"alpha": 1.5}, r"alpha must lie in \[0, 1\], received 1.5"),
+        (GPRGNN, {"alpha": -0.5}, r"alpha must lie in \[0, 1\], received -0.5"),
         (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
         (
             JKNet,
@@ -196,7 +196,7 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (
             JKNet,
             {"edge_encoder": None, "layers": 1, "local": GCN, "jump": "lstm"},
-            "sum, last, received 'lstm'",
+            "sum, last; received 'lstm'",
         ),
     ],
 )

@@ -105,5 +105,5 @@ def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
 
 
 def test_wrong_numbers_of_maps_are_named() -> None:
-    with pytest.raises(ValueError, match="mlp_layers must be 1 or 2, received 3"):
+    with pytest.raises(ValueError, match="mlp_layers must be one of 1, 2; received 3"):
         GENConv(4, 4, mlp_layers=3)

@@ -135,7 +135,8 @@ def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "message"), [({"combine": "mul"}, "concat or add, received 'mul'"), ({"pool": "max"}, "received 'max'")]
+    ("own", "message"),
+    [({"combine": "mul"}, "combine must be one of concat, add; received 'mul'"), ({"pool": "max"}, "received 'max'")],
 )
 def test_wrong_names_in_python(own: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

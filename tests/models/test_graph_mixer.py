@@ -142,7 +142,7 @@ def test_patches_are_needed_and_asked_for() -> None:
     [
         ({"layers": 0}, "1 or more local layers"),
         ({"dim_encoded": 4}, "received 4 and 16 columns"),
-        ({"mixer": "sum"}, "mlp, hadamard, standard, received 'sum'"),
+        ({"mixer": "sum"}, "mlp, hadamard, standard; received 'sum'"),
         ({"dim": 12, "dim_encoded": 12, "mixer": "standard"}, "a multiple of 8"),
     ],
 )

@@ -138,7 +138,7 @@ def test_encoded_nodes_are_read_beside_the_last_layer() -> None:
     [
         ({"layers": 0}, "1 or more local layers are needed, received 0"),
         ({"local": None}, "received 3 of none"),
-        ({"jump": "sum"}, "jump must be last or cat, received 'sum'"),
+        ({"jump": "sum"}, "jump must be one of last, cat; received 'sum'"),
         ({"edge_tables": "own"}, "edge_tables must be one of shared, per_layer, per_layer_and_first; received 'own'"),
         ({"dim": 6, "virtual_node": True}, "received 8 and 6 columns"),
     ],
@@ -149,5 +149,5 @@ def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
 
 
 def test_an_unknown_readout_is_named() -> None:
-    with pytest.raises(ValueError, match="readout must be nodes or token, received 'cls'"):
+    with pytest.raises(ValueError, match="readout must be one of nodes, token; received 'cls'"):
         build(GraphTrans, "OGBGCN", readout="cls")

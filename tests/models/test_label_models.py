@@ -143,7 +143,7 @@ def test_scaled_matrix_is_doubly_stochastic() -> None:
 def test_classes_are_those_of_the_predictions(graph: GraphBatch) -> None:
     with pytest.raises(ValueError, match="classes is 5, the predictions have 3 columns"):
         build(CPGNN, classes=5)(graph)
-    with pytest.raises(ValueError, match="network must be mlp or cheby, received 'gcn'"):
+    with pytest.raises(ValueError, match="network must be one of mlp, cheby; received 'gcn'"):
         build(CPGNN, network="gcn")
 
 

@@ -119,7 +119,7 @@ def test_layers_before_the_blocks_map_any_width(batch):
     ("changes", "message"),
     [
         ({"dim_encoded": 9}, "gives 9 columns and the blocks read 6.*layers_pre_mp"),
-        ({"layers": -1}, "0 or more, received -1"),
+        ({"layers": -1}, "layers must be at least 0, received -1"),
     ],
 )
 def test_wrong_values_are_named(changes, message):

@@ -138,7 +138,7 @@ def test_together_is_for_trainings_in_one_process(tmp_path: Path) -> None:
 def test_what_cannot_be_built_is_blamed_on_the_line_of_the_sweep(tmp_path: Path) -> None:
     sgformer, wrong = CONFIGS / "nodes/sgformer-cora.yaml", "{gt.TwoBranch.graph_weight: 2.0}"
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}", f"{{configs: [{sgformer}], label: b, common: {wrong}}}")
-    message = r"^.*mine.yaml:4: sgformer-cora \(b\): .*mine.yaml:4: .*graph_weight must lie between 0 and 1, received 2"
+    message = r"^.*mine.yaml:4: sgformer-cora \(b\): .*mine.yaml:4: .*graph_weight must lie in \[0, 1\], received 2"
     with pytest.raises(UserError, match=message):
         plan(sweep, sweep.entries)
 

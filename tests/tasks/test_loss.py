@@ -86,7 +86,10 @@ def test_half_precision_predictions_are_widened():
         (lambda: _loss("mse", "classification", 3), "mse is for regression tasks, this one is multiclass"),
         (lambda: _loss("cross_entropy", "regression", 1), "this one is regression"),
         (lambda: _loss("weighted_cross_entropy", "classification_multilabel", 3), "this one is multilabel"),
-        (lambda: _loss("mse", "regression", 1, size_average="max"), "mean or sum, received 'max'"),
+        (
+            lambda: _loss("mse", "regression", 1, size_average="max"),
+            "size_average must be one of mean, sum; received 'max'",
+        ),
     ],
 )
 def test_wrong_values_are_named(make, message):

@@ -29,7 +29,7 @@ def test_kinds(task_type, out_dim, kind):
     [
         ("classification_binary", 2, "received out_dim = 2"),
         ("classification_multi", 1, "received out_dim = 1"),
-        ("regression", 0, "1 or more, received 0"),
+        ("regression", 0, "out_dim must be at least 1, received 0"),
         ("subtoken_prediction", 2, "3 words or more, received out_dim = 2"),
         ("subtokens", 3, "received 'subtokens'"),
     ],

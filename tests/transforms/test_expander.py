@@ -174,7 +174,7 @@ def test_batches_carry_the_expander(tmp_path: Any) -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="received 0 and 100"):
+    with pytest.raises(ValueError, match="degree must be at least 1, received 0"):
         Expander(0)
-    with pytest.raises(ValueError, match="Random-d, Random-d-2, Random-d2, Hamiltonian, received 'Random'"):
+    with pytest.raises(ValueError, match="Random-d2, Hamiltonian; received 'Random', did you mean 'Random-d'"):
         Expander(3, "Random")  # type: ignore[arg-type]

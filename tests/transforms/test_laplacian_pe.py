@@ -186,7 +186,7 @@ def test_large_graphs_of_isolated_nodes(monkeypatch: pytest.MonkeyPatch) -> None
     ("arguments", "message"),
     [
         ({"max_freqs": 0}, "max_freqs must be at least 1, received 0"),
-        ({"laplacian_norm": "None"}, "laplacian_norm must be none, sym or rw, received 'None'"),
+        ({"laplacian_norm": "None"}, "laplacian_norm must be one of none, sym, rw; received 'None'"),
         ({"eigvec_norm": "l2"}, "eigvec_norm must be one of L1, L2, .* received 'l2'"),
     ],
 )

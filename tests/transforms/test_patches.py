@@ -62,7 +62,9 @@ def test_halves_are_balanced_and_connected_along_a_path() -> None:
     assert {tuple(sorted(nodes)) for nodes in _sets(out, 0, 4)} == quarters
 
 
-@pytest.mark.parametrize(("arguments", "message"), [((0,), "received 0 and 1"), ((4, 1, "kl"), "received 'kl'")])
+@pytest.mark.parametrize(
+    ("arguments", "message"), [((0,), "patches must be at least 1, received 0"), ((4, 1, "kl"), "received 'kl'")]
+)
 def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Patches(*arguments)

@@ -152,7 +152,7 @@ def test_distances_of_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch)
     ("make", "message"),
     [
         (lambda: TruncatedSVD(0), "rank must be at least 1, received 0"),
-        (lambda: TruncatedSVD(2, "paths"), "matrix must be one of adjacency, distance, received 'paths'"),
+        (lambda: TruncatedSVD(2, "paths"), "matrix must be one of adjacency, distance; received 'paths'"),
     ],
 )
 def test_wrong_arguments(make: Callable[[], TruncatedSVD], message: str) -> None:

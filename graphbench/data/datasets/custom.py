@@ -24,7 +24,7 @@ from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import ArgumentError, UserError
+from graphbench.errors import ArgumentError, UserError, check_one_of
 from graphbench.registry import FromContext
 
 logger = logging.getLogger("graphbench")
@@ -84,8 +84,7 @@ class CustomGraphs(DatasetBuilder):
             raise ArgumentError(
                 ("function", "path"), f"give dataset.custom.path or dataset.custom.function, received {given}"
             )
-        if task not in ("graph", "node"):
-            raise ValueError(f"task must be 'graph' or 'node' for custom graphs, received {task!r}")
+        check_one_of(("graph", "node"), task=task)
         self.name, self.task, self.task_type = name, task, task_type
         self.transductive = transductive and task == "node"
         self.path, self.function = path, function

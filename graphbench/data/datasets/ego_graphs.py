@@ -7,7 +7,7 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.ego_graphs import ego_graphs
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 
 _SOURCES = {
@@ -40,10 +40,7 @@ class EgoGraphs(DatasetBuilder):
     names = tuple(_SOURCES)
 
     def __init__(self, name: registry.FromContext[str], *, depth: int = 2, neighbors: int = 10, seed: int = 0) -> None:
-        if depth < 1 or neighbors < 1:
-            raise ArgumentError(
-                ("depth", "neighbors"), f"depth and neighbors must be 1 or more, received {depth} and {neighbors}"
-            )
+        check_at_least(1, depth=depth, neighbors=neighbors)
         source, own_name = _SOURCES[self.check_name(name)]
         builder = registry.lookup("data/datasets", source)
         self.source: DatasetBuilder = builder(own_name)

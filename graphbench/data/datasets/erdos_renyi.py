@@ -11,6 +11,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.generators import erdos_renyi
 from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store
 from graphbench.data.splits import Splits
+from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 
 _EDGES, _FEATURES, _CLASSES, _SPLIT = range(4)
@@ -51,9 +52,9 @@ class ErdosRenyi(DatasetBuilder):
             raise ValueError(f"nodes must lie in 4 .. 2^31 - 1, received {nodes}")
         if not 0 <= degree <= nodes:
             raise ValueError(f"degree must lie in 0 .. {nodes} (N), received {degree}")
-        for what, number, least in (("features", features, 1), ("classes", classes, 2), ("seed", seed, 0)):
-            if number < least:
-                raise ValueError(f"{what} must be {least} or more, received {number}")
+        check_at_least(1, features=features)
+        check_at_least(2, classes=classes)
+        check_at_least(0, seed=seed)
         self.nodes = nodes
         self.degree = degree
         self.features = features

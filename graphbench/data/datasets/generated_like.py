@@ -20,6 +20,7 @@ from graphbench.data.large.cache import cached_large_graph
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.reverse_edges import write_undirected
 from graphbench.data.splits import Splits
+from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 
 _GROUPS = 16
@@ -100,8 +101,7 @@ class GeneratedLike(DatasetBuilder):
         original = self._shape.original
         if not 0 < scale <= 1:
             raise ValueError(f"scale must lie above 0 and be at most 1, received {scale}")
-        if seed < 0:
-            raise ValueError(f"seed must be 0 or more, received {seed}")
+        check_at_least(0, seed=seed)
         full = int(original.statistics["nodes"])
         self.nodes = round(scale * full)
         self.classes = _GROUPS if self._labels else max(original.out_dim, 2)

@@ -19,7 +19,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import RANDOM_MODES, NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import SplitRequest, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
+from graphbench.errors import UserError, check_one_of
 
 _URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
 _TABLES = ("edge", "node-label", "num-node-list")
@@ -70,8 +70,7 @@ class OGBNode(DatasetBuilder):
         add_self_loops: bool = False,
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
-        if node_features not in ("species", "edge_mean"):
-            raise ValueError(f"node_features must be 'species' or 'edge_mean', received {node_features!r}")
+        check_one_of(("species", "edge_mean"), node_features=node_features)
         self.name = self.check_name(name)
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
         self.undirected = undirected and not add_reverse_edges

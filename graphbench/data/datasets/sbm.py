@@ -11,7 +11,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.files.roots import Roots
 from graphbench.data.generators import BlockModel, sbm_cluster, sbm_pattern
 from graphbench.data.splits import Splits
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_one_of, check_within
 from graphbench.registry import FromContext, register
 
 # communities, p, q, graphs per part of the published sets
@@ -83,11 +83,8 @@ class SBM(DatasetBuilder):
             raise ValueError(f"every part needs at least one graph, received {self.counts}")
         check_at_least(0, seed=seed)
         check_at_least(1, patterns=patterns, pattern_size=1 if pattern_size is None else pattern_size)
-        for parameter, probability in (("pattern_p", pattern_p), ("pattern_q", pattern_q)):
-            if not 0 <= probability <= 1:
-                raise ArgumentError(parameter, f"{parameter} must lie in 0 .. 1, received {probability}")
-        if features not in ("one_hot", "category"):
-            raise ValueError(f"features must be 'one_hot' or 'category', received {features!r}")
+        check_within(0, 1, pattern_p=pattern_p, pattern_q=pattern_q)
+        check_one_of(("one_hot", "category"), features=features)
         self.seed = seed
         self.base = BlockModel(
             published_communities if communities is None else communities,

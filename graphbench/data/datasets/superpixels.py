@@ -18,7 +18,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.graph_records import GraphRecord
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError
+from graphbench.errors import UserError, check_one_of
 from graphbench.registry import FromContext, register
 
 EDGES = {"edge_wt_only_coord": 1, "edge_wt_coord_feat": 1, "edge_wt_region_boundary": 2}
@@ -52,8 +52,7 @@ class _Superpixels(DatasetBuilder):
 
     def __init__(self, name: FromContext[str], slic_compactness: FromContext[int] = 10) -> None:
         self.name = self.check_name(name)
-        if slic_compactness not in _COMPACTNESS:
-            raise ValueError(f"slic_compactness must be 10 or 30, received {slic_compactness}")
+        check_one_of(_COMPACTNESS, slic_compactness=slic_compactness)
         self.compactness = slic_compactness
 
     @property

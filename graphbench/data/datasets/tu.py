@@ -19,6 +19,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_one_of
 from graphbench.registry import FromContext, register
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -92,8 +93,7 @@ class TUDataset(DatasetBuilder):
         edge_attributes: bool = False,
         degrees: bool = False,
     ) -> None:
-        if labels not in ("one_hot", "category"):
-            raise ValueError(f"labels must be 'one_hot' or 'category', received {labels!r}")
+        check_one_of(("one_hot", "category"), labels=labels)
         if labels == "category" and (node_attributes or edge_attributes):
             raise ValueError("categories and continuous attributes cannot share a column: use labels: one_hot")
         self.name = name

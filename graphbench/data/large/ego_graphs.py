@@ -10,6 +10,7 @@ from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import check_one_graph
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 
 _ROOTS = 4096
 """Nodes whose graphs are drawn at a time."""
@@ -31,8 +32,7 @@ def ego_graphs(store: GraphStore, *, depth: int, neighbors: int, seed: int) -> G
         ValueError: several graphs, no targets per node, or a size of 0.
     """
     check_one_graph(store, "EgoGraphs")
-    if depth < 1:
-        raise ValueError(f"depth must be 1 or more, received {depth}")
+    check_at_least(1, depth=depth)
     incoming = IncomingEdges.of(store.edge_index, store.num_nodes, numbered=store.edge_attr is not None)
     sampler, rng = EgoSampler(NeighborSampler(incoming, [neighbors] * depth)), np.random.default_rng(seed)
     parts = [

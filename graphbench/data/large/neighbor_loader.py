@@ -19,6 +19,7 @@ from graphbench.data.large.subgraph import subgraph
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.structures import DeviceBatch, EvaluationPass, GraphBatch
 
 _EVALUATION, _ORDER, _BATCH = range(3)
@@ -60,8 +61,7 @@ class SeedNodeLoader(LargeLoader):
         batch_size: int,
         **options: Unpack[LoaderOptions],
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        check_at_least(1, batch_size=batch_size)
         self._batch_size, self._sizes = batch_size, tuple(sizes)
         super().__init__(store, splits, self.sampler, options)
         self._sampler = NeighborSampler(self._incoming, sizes)

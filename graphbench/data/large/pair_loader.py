@@ -18,6 +18,7 @@ from graphbench.data.loading.batching import consecutive_share
 from graphbench.data.loading.hidden_pairs import pairs_to_hide
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.structures import EdgeSet, EvaluationPass, GraphBatch
 
 SAMPLERS = {"neighbor": "sampled neighbourhoods", "shadow": "sampled ego graphs"}
@@ -66,8 +67,7 @@ class PairLoader(SamplingLoader):
                 f"val.sampler of a link task with train.sampler {sampler} must be full_batch or {sampler}; "
                 f"not {evaluation!r}"
             )
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        check_at_least(1, batch_size=batch_size)
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         splits.check(store.edge_sets["label"].num_pairs)

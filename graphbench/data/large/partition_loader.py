@@ -13,6 +13,7 @@ from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.large.partition import Partition
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.structures import GraphBatch
 
 ATTEMPTS = 100
@@ -95,8 +96,7 @@ class ClusterLoader(PartitionLoader):
         batch_size: int,
         **options: Unpack[LoaderOptions],
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        check_at_least(1, batch_size=batch_size)
         clusters = options.get("clusters")
         if clusters is None:
             raise ValueError("batches of clusters need clusters")

@@ -11,6 +11,7 @@ from torch import Tensor
 from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.structures import GraphBatch
 
 
@@ -36,8 +37,7 @@ class SeedLoader(LargeLoader):
         evaluation = options.get("evaluation", "full_batch")
         if evaluation != "full_batch":
             raise ValueError(f"sampler seeds keeps the graph whole: set val.sampler full_batch, received {evaluation}")
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        check_at_least(1, batch_size=batch_size)
         super().__init__(store, splits, "seeds", options)
         self._batch_size = batch_size
 

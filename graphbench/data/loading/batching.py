@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 
 Order = Literal["shuffled", "bucketed"]
 
@@ -55,8 +55,7 @@ class Batching:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        if order not in get_args(Order):
-            raise ValueError(f"batching must be one of {', '.join(get_args(Order))}, received {order!r}")
+        check_one_of(get_args(Order), batching=order)
         check_budget(sizes, node_budget)
         self._order = order
         self._size = batch_size

@@ -29,6 +29,7 @@ from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least, check_one_of
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity, DeviceBatch, EvaluationPass, GraphBatch
 
 _EVALUATION = -1
@@ -89,12 +90,10 @@ class GraphLoaders(AssemblesOnDevice):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, received {batch_size}")
+        check_at_least(1, batch_size=batch_size)
         if not 0 <= rank < world_size:
             raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
-        if resident not in get_args(Resident):
-            raise ValueError(f"resident must be one of {', '.join(get_args(Resident))}, received {resident!r}")
+        check_one_of(get_args(Resident), resident=resident)
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         if transductive and store.y_level == "graph":

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import edge_features, embed
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -29,8 +29,7 @@ class TypeDictEdge(FeatureEncoder):
 
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
-        if num_types < 1:
-            raise ArgumentError("num_types", f"TypeDictEdge: num_types must be 1 or more, received {num_types}")
+        check_at_least(1, num_types=num_types)
         self.type_emb = nn.Embedding(num_types, dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed_columns, node_features
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.module_list import Modules
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -37,10 +37,7 @@ class Atom(FeatureEncoder):
 
     def __init__(self, dim: FromContext[int], ogb_atom_vocabulary: FromContext[Literal[4, 5]] = 5) -> None:
         super().__init__()
-        if ogb_atom_vocabulary not in (4, 5):
-            raise ArgumentError(
-                "ogb_atom_vocabulary", f"Atom: ogb_atom_vocabulary must be 4 or 5, received {ogb_atom_vocabulary}"
-            )
+        check_one_of((4, 5), ogb_atom_vocabulary=ogb_atom_vocabulary)
         sizes = list(ATOM_COLUMNS)
         sizes[CHIRALITY] = ogb_atom_vocabulary
         self.atom_emb: Modules[nn.Embedding] = Modules(nn.Embedding(size, dim) for size in sizes)

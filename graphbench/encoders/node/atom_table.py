@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.encoders.inputs import embed, node_features
 from graphbench.encoders.node.atom import ATOM_COLUMNS
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -37,10 +37,7 @@ class AtomTable(FeatureEncoder):
 
     def __init__(self, dim: FromContext[int], num_types: FromContext[int]) -> None:
         super().__init__()
-        if num_types < sum(ATOM_COLUMNS):
-            raise ArgumentError(
-                "num_types", f"AtomTable: num_types must be {sum(ATOM_COLUMNS)} or more, received {num_types}"
-            )
+        check_at_least(sum(ATOM_COLUMNS), num_types=num_types)
         self.atom_emb = nn.Embedding(num_types, dim)
         first = [0, *accumulate(ATOM_COLUMNS)]
         self.register_buffer("first", torch.as_tensor(first[:-1]), persistent=False)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_multiple, check_one_of
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import GlobalAttention, GraphLayer
 from graphbench.layers.dropout import Dropout
@@ -70,13 +70,8 @@ class BigBirdCore(GraphLayer):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
-        if attention_type not in ("block_sparse", "original_full"):
-            raise ArgumentError(
-                "attention_type",
-                f"attention_type must be 'block_sparse' or 'original_full', received {attention_type!r}",
-            )
+        check_multiple(dim=dim, heads=heads)
+        check_one_of(("block_sparse", "original_full"), attention_type=attention_type)
         check_at_least(1, block_size=block_size)
         check_at_least(0, num_random_blocks=num_random_blocks)
         self.heads = heads

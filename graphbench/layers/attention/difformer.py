@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.ops.pair_attention import pair_attention
@@ -58,8 +58,7 @@ class DIFFormer(BlockwiseAttention):
         self_loops: bool = True,
     ) -> None:
         super().__init__()
-        if kernel not in ("simple", "sigmoid"):
-            raise ArgumentError("kernel", f"kernel must be 'simple' or 'sigmoid', received {kernel!r}")
+        check_one_of(("simple", "sigmoid"), kernel=kernel)
         if graph_weight is not None and not (use_graph and 0.0 <= graph_weight <= 1.0):
             raise ArgumentError(
                 ("graph_weight", "use_graph"),

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.registry import FromContext, register
@@ -49,8 +49,7 @@ class ETransformer(GlobalAttention):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         self.heads = heads
         self.q = nn.Linear(dim, dim, bias=bias)
         self.k = nn.Linear(dim, dim, bias=bias)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.contract import StatefulAttention
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.registry import FromContext, register
@@ -47,8 +47,7 @@ class Exphormer(StatefulAttention):
         self, dim: FromContext[int], heads: FromContext[int], *, dim_edge: FromContext[int], bias: bool = False
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         self.heads = heads
         self.q = nn.Linear(dim, dim, bias=bias)
         self.k = nn.Linear(dim, dim, bias=bias)

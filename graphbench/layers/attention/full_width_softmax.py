@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.linear_attention.norms import inverse_norms
 from graphbench.ops.softmax_attention import softmax_attention
@@ -53,8 +53,7 @@ class FullWidthSoftmax(GlobalAttention):
         use_weight: bool = True,
     ) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ArgumentError("norm", f"norm must be 'frobenius' or 'scaled', received {norm!r}")
+        check_one_of(NORMS, norm=norm)
         self.heads = heads
         self.norm = norm
         self.q = nn.Linear(dim, heads * dim)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasStatistics, TiesParameters
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.ops.decay_attention import Decay, decay_attention
 from graphbench.registry import FromContext, register
@@ -86,8 +86,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         index: Literal["spd", "ricci", "cosine"] = "spd",
     ) -> None:
         super().__init__(dim, heads, dropout=dropout)
-        if index not in INDICES:
-            raise ArgumentError("index", f"index must be one of {', '.join(INDICES)}, received '{index}'")
+        check_one_of(INDICES, index=index)
         self.mask = Decay(decay, slope, kind, end, mask_on, unreachable)
         self.index = index
         self.share_start = share_start

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.layers.attention.performer import directions
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.ops.kernel_attention import (
@@ -94,22 +94,15 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         noise: Literal["step", "released"] = "step",
     ) -> None:
         super().__init__()
-        if nb_features < 1:
-            raise ArgumentError("nb_features", f"nb_features must be 1 or more, received {nb_features}")
-        if gumbel_samples < 0:
-            raise ArgumentError("gumbel_samples", f"gumbel_samples must be 0 or more, received {gumbel_samples}")
+        check_at_least(1, nb_features=nb_features)
+        check_at_least(0, gumbel_samples=gumbel_samples)
         if not tau > 0:
             raise ArgumentError("tau", f"tau must be positive, received {tau}")
-        if not edge_loss >= 0:
-            raise ArgumentError("edge_loss", f"edge_loss must be 0 or more, received {edge_loss}")
-        if bias_order not in (0, 1, 2):
-            raise ArgumentError("bias_order", f"bias_order must be 0, 1 or 2, received {bias_order}")
-        if bias_act not in ("sigmoid", "identity"):
-            raise ArgumentError("bias_act", f"bias_act must be 'sigmoid' or 'identity', received {bias_act!r}")
-        if combine not in ("concat", "mean"):
-            raise ArgumentError("combine", f"combine must be 'concat' or 'mean', received {combine!r}")
-        if noise not in ("step", "released"):
-            raise ArgumentError("noise", f"noise must be 'step' or 'released', received {noise!r}")
+        check_at_least(0, edge_loss=edge_loss)
+        check_one_of((0, 1, 2), bias_order=bias_order)
+        check_one_of(("sigmoid", "identity"), bias_act=bias_act)
+        check_one_of(("concat", "mean"), combine=combine)
+        check_one_of(("step", "released"), noise=noise)
         self.heads = heads
         self.tau = tau
         self.gumbel_samples = gumbel_samples

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights, HasStatistics
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_at_least, check_one_of, check_within
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.linear import Linear, joint_linear
 from graphbench.ops.blend import blend
@@ -21,12 +21,6 @@ from graphbench.structures import GraphBatch
 
 # Maps of the nodes that the flow depends on.
 _PROBLEM = ("q", "k", "q_friction", "k_friction")
-_CHOICES = {
-    "mode": ("sparse", "dense", "none"),
-    "lam_norm": ("dataset", "graph", "batch"),
-    "solver": ("exact", "proximal"),
-    "step": ("safe", "bb"),
-}
 
 
 @register("SFi")
@@ -92,14 +86,12 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         step: Literal["safe", "bb"] = "safe",
     ) -> None:
         super().__init__()
-        for name, value in (("mode", mode), ("lam_norm", lam_norm), ("solver", solver), ("step", step)):
-            if value not in _CHOICES[name]:
-                raise ArgumentError(name, f"{name} must be one of {', '.join(_CHOICES[name])}, received {value!r}")
-        for name, number in (("heads", heads), ("iters", iters), ("max_nodes", max_nodes)):
-            if number is not None and number < 1:
-                raise ArgumentError(name, f"{name} must be at least 1, received {number}")
-        if not 0.0 <= dropout <= 1.0:
-            raise ArgumentError("dropout", f"dropout must lie in [0, 1], received {dropout}")
+        check_one_of(("sparse", "dense", "none"), mode=mode)
+        check_one_of(("dataset", "graph", "batch"), lam_norm=lam_norm)
+        check_one_of(("exact", "proximal"), solver=solver)
+        check_one_of(("safe", "bb"), step=step)
+        check_at_least(1, heads=heads, iters=iters, max_nodes=1 if max_nodes is None else max_nodes)
+        check_within(0, 1, dropout=dropout)
         if not 0.0 <= lam < math.inf:
             raise ArgumentError("lam", f"lam must be a finite number of at least 0, received {lam}")
         if not alpha > 0.0:

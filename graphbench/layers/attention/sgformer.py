@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.layers.linear import Linear
 from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
@@ -54,10 +54,8 @@ class SGFormer(BlockwiseAttention):
         self_loop: bool = True,
     ) -> None:
         super().__init__()
-        if combine not in ("mean", "concat"):
-            raise ArgumentError("combine", f"combine must be 'mean' or 'concat', received {combine!r}")
-        if norm not in ("frobenius", "l2"):
-            raise ArgumentError("norm", f"norm must be 'frobenius' or 'l2', received {norm!r}")
+        check_one_of(("mean", "concat"), combine=combine)
+        check_one_of(("frobenius", "l2"), norm=norm)
         self.heads = heads
         self.norm = norm
         self.base: Literal["self", "none"] = "self" if self_loop else "none"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.linear import Linear
 from graphbench.ops.softmax_attention import softmax_attention
@@ -41,8 +41,7 @@ class Transformer(GlobalAttention, HasAttentionWeights):
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, dropout: FromContext[float] = 0.0) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         self.heads = heads
         self.dropout = dropout
         self.qkv = Linear(dim, 3 * dim)

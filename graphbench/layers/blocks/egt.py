@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import TiesParameters
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_multiple
 from graphbench.layers.all_pairs import AllPairs, all_pairs
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
@@ -74,8 +74,7 @@ class EGTLayer(Block, TiesParameters):
         scale_degree: bool = True,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         check_at_least(1, max_hop=max_hop, expansion=expansion)
         self.heads, self.max_hop, self.scale_degree = heads, max_hop, scale_degree
         self.hop_emb = nn.Embedding(max_hop + 3, dim_edge)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_multiple, check_one_of
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -59,15 +59,13 @@ class GraphTransformerLayer(Block):
         norm: Literal["batch", "layer"] = "batch",
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         if edge_states and dim_edge != dim:
             raise ArgumentError(
                 ("dim_edge", "edge_states"),
                 f"nodes and edges must have the same width, received dim={dim} and dim_edge={dim_edge}",
             )
-        if norm not in ("batch", "layer"):
-            raise ArgumentError("norm", f"norm must be batch or layer, received '{norm}'")
+        check_one_of(("batch", "layer"), norm=norm)
         self.heads = heads
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
         self.edge_lin = nn.Linear(dim, dim, bias=False) if edge_states else None

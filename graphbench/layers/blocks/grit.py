@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.activation import activation
 from graphbench.layers.all_pairs import all_pairs
 from graphbench.layers.contract import Block
@@ -76,8 +76,7 @@ class GritTransformerLayer(Block):
         O_e: bool = True,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         width = dim // heads
         self.heads, self.clamp = heads, abs(clamp)
         self.q, self.k = nn.Linear(dim, dim), nn.Linear(dim, dim, bias=use_bias)

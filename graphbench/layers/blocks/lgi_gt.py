@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
@@ -62,8 +62,7 @@ class LGIGTLayer(Block):
         conv: Literal["GIN", "GCN"] = "GIN",
     ) -> None:
         super().__init__()
-        if conv not in ("GIN", "GCN"):
-            raise ArgumentError("conv", f"conv must be GIN or GCN, received {conv!r}")
+        check_one_of(("GIN", "GCN"), conv=conv)
         self.lin_edge = nn.Linear(dim_edge, dim) if dim_edge else None
         gin = nn.Sequential(nn.Linear(dim, 2 * dim), nn.ReLU(), nn.Linear(2 * dim, dim))
         self.conv: nn.Module = OGBGCN(dim, dim) if conv == "GCN" else gin

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.contract import CountsOnHost
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.attention.performer import Performer
 from graphbench.layers.contract import Block
 from graphbench.layers.feed_forward import FeedForward
@@ -43,8 +43,7 @@ class PerformerLayer(CountsOnHost, Block):
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         self.norm_attention = nn.LayerNorm(dim)
         self.attention = Performer(dim, heads, dim_head=dim // heads, qkv_bias=True)
         self.norm_ffn = nn.LayerNorm(dim)

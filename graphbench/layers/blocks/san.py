@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import TiesParameters
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -74,8 +74,7 @@ class SANLayer(Block, TiesParameters):
         use_bias: bool = False,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
+        check_multiple(dim=dim, heads=heads)
         self.heads = heads
         self.residual = residual
         self.gamma = gamma

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import registry
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_multiple, check_one_of
 from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -101,10 +101,8 @@ class SATLayer(Block):
         symmetric: bool = False,
     ) -> None:
         super().__init__()
-        if dim % heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received dim={dim}, heads={heads}")
-        if norm not in ("batch", "layer"):
-            raise ArgumentError("norm", f"norm must be batch or layer, received '{norm}'")
+        check_multiple(dim=dim, heads=heads)
+        check_one_of(("batch", "layer"), norm=norm)
         check_at_least(0, hops=hops)
         self.heads = heads
         self.attn_dropout = dropout

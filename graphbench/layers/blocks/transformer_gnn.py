@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.contract import TiesParameters
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
@@ -67,8 +67,7 @@ class TransformerGNN(Block, TiesParameters):
         has_token: bool = False,
     ) -> None:
         super().__init__()
-        if position not in ("before", "after", "beside"):
-            raise ArgumentError("position", f"position must be before, after or beside, received '{position}'")
+        check_one_of(("before", "after", "beside"), position=position)
         self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
         self.norm_attention, self.norm_ffn = nn.LayerNorm(dim), nn.LayerNorm(dim)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
 from graphbench.registry import FromContext, register
@@ -77,8 +77,7 @@ class DGN(LocalLayer):
         field: Field = "eigenvectors",
     ) -> None:
         super().__init__()
-        if field not in get_args(Field):
-            raise ArgumentError("field", f"field must be {' or '.join(get_args(Field))}, received {field!r}")
+        check_one_of(get_args(Field), field=field)
         for name in aggregators:
             if name not in _PLAIN and not _direction_of(name, field):
                 least = f" with k from {SMALLEST} on" if field == "cycles" else ""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_multiple
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
@@ -56,10 +56,7 @@ class GAT(LocalLayer):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if dim_out % heads:
-            raise ArgumentError(
-                ("dim_out", "heads"), f"dim_out must be a multiple of heads, received dim_out={dim_out}, heads={heads}"
-            )
+        check_multiple(dim_out=dim_out, heads=heads)
         self.heads = heads
         self.negative_slope = negative_slope
         self.lin = InputLinear(dim_in, dim_out, bias=False)

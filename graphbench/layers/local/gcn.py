@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import propagate
@@ -47,8 +47,7 @@ class GCN(LocalLayer):
         norm: Literal["sym", "row", "none"] = "sym",
     ) -> None:
         super().__init__()
-        if norm not in ("sym", "row", "none"):
-            raise ArgumentError("norm", f"norm must be 'sym', 'row' or 'none', received {norm!r}")
+        check_one_of(("sym", "row", "none"), norm=norm)
         self.self_loops = self_loops
         self.norm = norm
         self.lin = InputLinear(dim_in, dim_out, bias=False)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
@@ -57,8 +57,7 @@ class GENConv(LocalLayer):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if mlp_layers not in (1, 2):
-            raise ArgumentError("mlp_layers", f"mlp_layers must be 1 or 2, received {mlp_layers}")
+        check_one_of((1, 2), mlp_layers=mlp_layers)
         self.temperature = nn.Parameter(torch.tensor([temperature])) if learn_temperature else temperature
         self.constant_weights = constant_weights
         self.lin_source = nn.Linear(dim_in, dim_out, bias=False) if dim_in != dim_out else None

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.ops.propagate import gather, max_at_target, mean_at_target, sum_at_target
 from graphbench.registry import FromContext, register
@@ -29,12 +29,8 @@ class _General(LocalLayer):
 
     def __init__(self, dim_out: int, *, batchnorm: bool, agg: str, normalize_adj: bool, self_msg: str) -> None:
         super().__init__()
-        if agg not in AGGREGATIONS:
-            raise ArgumentError("agg", f"agg must be one of {', '.join(AGGREGATIONS)}; received {agg!r}")
-        if self_msg not in SELF_MESSAGES:
-            raise ArgumentError(
-                "self_msg", f"self_msg must be one of {', '.join(SELF_MESSAGES)}; received {self_msg!r}"
-            )
+        check_one_of(AGGREGATIONS, agg=agg)
+        check_one_of(SELF_MESSAGES, self_msg=self_msg)
         if normalize_adj and agg not in ("add", "sum"):
             raise ArgumentError(
                 ("normalize_adj", "agg"),
@@ -147,8 +143,7 @@ class GeneralEdgeConv(_General):
         msg_direction: FromContext[str] = "single",
     ) -> None:
         super().__init__(dim_out, batchnorm=batchnorm, agg=agg, normalize_adj=False, self_msg=self_msg)
-        if msg_direction not in ("single", "both"):
-            raise ArgumentError("msg_direction", f"msg_direction must be single or both, received {msg_direction!r}")
+        check_one_of(("single", "both"), msg_direction=msg_direction)
         if self_msg == "add" and dim_in != dim_out:
             raise ArgumentError(
                 ("self_msg", "dim_in", "dim_out"),

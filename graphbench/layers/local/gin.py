@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_one_of
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.linear import Linear, activated_linear
@@ -103,8 +103,7 @@ class GINE(GIN):
         equivstable: FromContext[bool] = False,
     ) -> None:
         super().__init__(dim_in, dim_out, act=act, eps=eps, train_eps=train_eps)
-        if mlp not in ("two_maps", "norm_and_map"):
-            raise ArgumentError("mlp", f"mlp must be 'two_maps' or 'norm_and_map', received {mlp!r}")
+        check_one_of(("two_maps", "norm_and_map"), mlp=mlp)
         if mlp == "norm_and_map":
             self.mlp = NormedSequential(BatchNorm(dim_in), Linear(dim_in, dim_out))
         self.edge_lin = Linear(dim_edge, dim_in) if dim_edge != dim_in else None

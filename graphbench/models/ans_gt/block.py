@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_one_of, check_within
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -64,12 +64,10 @@ class SequenceSettings:
         """Refuses values out of range."""
         check_at_least(1, length=self.length, samples=self.samples, candidates=self.candidates, orders=self.orders)
         check_at_least(0, global_nodes=self.global_nodes, update_period=self.update_period, ppr_steps=self.ppr_steps)
-        if not 0 <= self.coarsening <= 1:
-            raise ArgumentError("coarsening", f"coarsening must lie in [0, 1], received {self.coarsening}")
+        check_within(0, 1, coarsening=self.coarsening)
         if not 0 < self.min_share <= 1 / len(SAMPLERS):
             raise ArgumentError("min_share", f"min_share must lie in (0, 0.25], received {self.min_share}")
-        if self.first_round not in ("mixture", "ppr"):
-            raise ArgumentError("first_round", f"first_round must be mixture or ppr, received {self.first_round!r}")
+        check_one_of(("mixture", "ppr"), first_round=self.first_round)
 
 
 class SequenceBlock(nn.Module):

@@ -175,7 +175,7 @@ def test_arguments_that_contradict_each_other() -> None:
         _family()
     with pytest.raises(ValueError, match="received both"):
         _family(path="a", function="b:c")
-    with pytest.raises(ValueError, match="task must be 'graph' or 'node'"):
+    with pytest.raises(ValueError, match="task must be one of graph, node; received"):
         _family(path="a", task="edge")
     assert _family(path="a", transductive=True).transductive is False  # graph tasks, as in GraphGPS
 

@@ -22,5 +22,5 @@ def test_the_card_is_that_of_the_graph_with_a_graph_per_node() -> None:
 def test_wrong_values_are_named() -> None:
     with pytest.raises(UserError, match="flickr"):
         EgoGraphs("flickr")
-    with pytest.raises(ValueError, match="must be 1 or more, received 0 and 10"):
+    with pytest.raises(ValueError, match="depth must be at least 1, received 0"):
         EgoGraphs("Flickr", depth=0)

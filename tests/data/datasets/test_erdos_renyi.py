@@ -46,9 +46,9 @@ def test_defaults_are_the_published_ones() -> None:
     [
         ({"nodes": 3}, r"nodes must lie in 4 \.\. 2\^31 - 1, received 3"),
         ({"degree": 513.0}, r"degree must lie in 0 \.\. 512 \(N\), received 513.0"),
-        ({"features": 0}, "features must be 1 or more, received 0"),
-        ({"classes": 1}, "classes must be 2 or more, received 1"),
-        ({"seed": -1}, "seed must be 0 or more, received -1"),
+        ({"features": 0}, "features must be at least 1, received 0"),
+        ({"classes": 1}, "classes must be at least 2, received 1"),
+        ({"seed": -1}, "seed must be at least 0, received -1"),
     ],
 )
 def test_wrong_sizes(wrong: dict[str, Any], message: str) -> None:

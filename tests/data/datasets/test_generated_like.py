@@ -128,7 +128,7 @@ def test_share_of_pairs_that_are_moved() -> None:
         ("ogbn-papers100M", {"scale": 1e-6}, r"scale 1e-06 leaves 111 of 111059956 nodes; needed are two per class"),
         ("ogbn-arxiv", {"scale": 0.01, "degree": 1693.0}, r"degree must lie in 0 \.\. 1692 \(N - 1\), received 1693"),
         ("ogbn-arxiv", {"degree": -1.0}, "degree must lie in"),
-        ("ogbn-arxiv", {"seed": -1}, "seed must be 0 or more, received -1"),
+        ("ogbn-arxiv", {"seed": -1}, "seed must be at least 0, received -1"),
     ],
 )
 def test_wrong_sizes(name: str, wrong: dict[str, Any], message: str) -> None:

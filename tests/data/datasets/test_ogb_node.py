@@ -139,7 +139,7 @@ def test_format_ogb_knows_the_names_and_hands_on_the_options(arxiv: Path, tmp_pa
 
 
 def test_wrong_input(arxiv: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'species' or 'edge_mean', received 'mean'"):
+    with pytest.raises(ValueError, match="node_features must be one of species, edge_mean; received 'mean'"):
         OGBNode("ogbn-proteins", node_features="mean")
     write_table(arxiv / "raw/node-label.csv.gz", [7, 39])
     with pytest.raises(UserError, match="3 rows of features and 2 of labels for 3 nodes"):

@@ -69,7 +69,7 @@ def test_every_argument_can_be_written_in_a_yaml() -> None:
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match="at least one graph"):
         SBM("PATTERN", val_graphs=0)
-    with pytest.raises(ValueError, match="p must be a probability"):
+    with pytest.raises(ValueError, match=r"p must lie in \[0, 1\]"):
         SBM("PATTERN", p=5)
     with pytest.raises(ValueError, match="received 'onehot'"):
         SBM("PATTERN", features="onehot")  # type: ignore[arg-type]

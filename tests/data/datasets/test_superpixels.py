@@ -68,7 +68,7 @@ def test_messages(roots: Roots) -> None:
     _write_tiny(roots.directory / "COCOSuperpixels/slic_compactness_30/edge_wt_region_boundary/raw", (0, 12))
     with pytest.raises(UserError, match="a category that COCO-SP does not have"):
         COCOSuperpixels("edge_wt_region_boundary", 30).load(roots)
-    with pytest.raises(ValueError, match="slic_compactness must be 10 or 30, received 20"):
+    with pytest.raises(ValueError, match="slic_compactness must be one of 10, 30; received 20"):
         VOCSuperpixels("edge_wt_only_coord", 20)
 
 

@@ -57,5 +57,5 @@ def test_the_seed_decides() -> None:
 
 
 def test_a_depth_of_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="depth must be 1 or more, received 0"):
+    with pytest.raises(ValueError, match="depth must be at least 1, received 0"):
         ego_graphs(one_graph(), depth=0, neighbors=2, seed=0)

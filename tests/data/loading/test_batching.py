@@ -105,7 +105,7 @@ def test_evaluation_keeps_the_order() -> None:
 
 
 def test_impossible_requests_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"batching must be one of shuffled, bucketed, received 'sorted'"):
+    with pytest.raises(ValueError, match=r"batching must be one of shuffled, bucketed; received 'sorted'"):
         Batching(SIZES, order="sorted")  # type: ignore[arg-type]
     for budget in (-1, 299):
         with pytest.raises(ValueError, match=f"largest graph, which has 300 nodes; received {budget}"):

@@ -122,10 +122,10 @@ def test_transductive_rows_are_shared_out() -> None:
         ({"splits": Splits.of([], [1], [2])}, ValueError, "the training part of the split is empty"),
         ({"splits": Splits.of([0], [1], [40])}, UserError, "example 40, but the data set has 40"),
         ({"transductive": True}, ValueError, "needs one target per node"),
-        ({"batching": "sorted"}, ValueError, "batching must be one of shuffled, bucketed, received 'sorted'"),
+        ({"batching": "sorted"}, ValueError, "batching must be one of shuffled, bucketed; received 'sorted'"),
         ({"node_budget": 39}, ValueError, "the largest graph, which has 40 nodes; received 39"),
         ({"eval_node_budget": 39}, ValueError, "eval_node_budget must be 0 .no limit. or hold the largest graph"),
-        ({"resident": "yes"}, ValueError, "resident must be one of auto, always, never, received 'yes'"),
+        ({"resident": "yes"}, ValueError, "resident must be one of auto, always, never; received 'yes'"),
         (
             {"store": NODES, "splits": NODE_SPLITS, "transductive": True, "node_budget": 9},
             ValueError,

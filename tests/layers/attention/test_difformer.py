@@ -64,7 +64,7 @@ def test_parameters(use_weight: bool) -> None:
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"kernel": "softmax"}, "'simple' or 'sigmoid', received 'softmax'"),
+        ({"kernel": "softmax"}, "kernel must be one of simple, sigmoid; received 'softmax'"),
         ({"graph_weight": 1.5}, r"between 0 and 1 and needs use_graph, received 1.5"),
         ({"graph_weight": 0.5, "use_graph": False}, "use_graph=False"),
     ],

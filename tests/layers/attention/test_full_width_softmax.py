@@ -29,5 +29,5 @@ def test_equals_the_dense_formula(norm: str, use_weight: bool) -> None:
 
 
 def test_norm_is_one_of_two() -> None:
-    with pytest.raises(ArgumentError, match="'frobenius' or 'scaled', received 'l2'"):
+    with pytest.raises(ArgumentError, match="norm must be one of frobenius, scaled; received 'l2'"):
         FullWidthSoftmax(6, 1, norm="l2")  # type: ignore[arg-type]

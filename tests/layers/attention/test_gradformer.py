@@ -152,7 +152,7 @@ def test_the_token_is_at_no_distance() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"index": "hops"}, "index must be one of spd, ricci, cosine, received 'hops'"),
+        ({"index": "hops"}, "index must be one of spd, ricci, cosine; received 'hops'"),
         ({"decay": 2.0}, r"decay must lie in \[0, 1\], received 2.0"),
         ({"kind": "linear"}, "needs end"),
     ],

@@ -144,14 +144,14 @@ def test_no_n_by_n_tensor_is_kept() -> None:
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"bias_order": 3}, "bias_order must be 0, 1 or 2, received 3"),
+        ({"bias_order": 3}, "bias_order must be one of 0, 1, 2; received 3"),
         ({"bias_act": "tanh"}, "received 'tanh'"),
         ({"combine": "sum"}, "received 'sum'"),
-        ({"nb_features": 0}, "nb_features must be 1 or more, received 0"),
-        ({"gumbel_samples": -1}, "gumbel_samples must be 0 or more, received -1"),
+        ({"nb_features": 0}, "nb_features must be at least 1, received 0"),
+        ({"gumbel_samples": -1}, "gumbel_samples must be at least 0, received -1"),
         ({"tau": 0.0}, "tau must be positive, received 0.0"),
-        ({"edge_loss": -0.5}, "edge_loss must be 0 or more, received -0.5"),
-        ({"noise": "none"}, "noise must be 'step' or 'released', received 'none'"),
+        ({"edge_loss": -0.5}, "edge_loss must be at least 0, received -0.5"),
+        ({"noise": "none"}, "noise must be one of step, released; received 'none'"),
     ],
 )
 def test_refused_arguments(argument: dict[str, Any], message: str) -> None:

@@ -250,10 +250,10 @@ def test_half_precision_of_the_surroundings(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "spars"}, "mode must be one of sparse, dense, none, received 'spars'"),
-        ({"lam_norm": "n"}, "lam_norm must be one of dataset, graph, batch, received 'n'"),
-        ({"solver": "newton"}, "solver must be one of exact, proximal, received 'newton'"),
-        ({"step": "big"}, "step must be one of safe, bb, received 'big'"),
+        ({"mode": "spars"}, "mode must be one of sparse, dense, none; received 'spars'"),
+        ({"lam_norm": "n"}, "lam_norm must be one of dataset, graph, batch; received 'n'"),
+        ({"solver": "newton"}, "solver must be one of exact, proximal; received 'newton'"),
+        ({"step": "big"}, "step must be one of safe, bb; received 'big'"),
         ({"lam": -1.0}, "lam must be a finite number of at least 0, received -1.0"),
         ({"lam": math.inf}, "lam must be a finite number"),
         ({"alpha": 0.0}, r"alpha must be above 0 \(inf is allowed\), received 0.0"),

@@ -64,7 +64,7 @@ def test_contract_without_edge_states() -> None:
     [
         ({"heads": 5}, "dim=12, heads=5"),
         ({"dim_edge": 8}, "dim=12 and dim_edge=8"),
-        ({"norm": "graph"}, "batch or layer, received 'graph'"),
+        ({"norm": "graph"}, "norm must be one of batch, layer; received 'graph'"),
     ],
 )
 def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:

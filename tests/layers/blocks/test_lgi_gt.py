@@ -51,5 +51,5 @@ def test_layer_is_a_convolution_and_an_encoder_layer(conv: str, edges: bool) -> 
 
 
 def test_another_convolution_is_refused() -> None:
-    with pytest.raises(ValueError, match="conv must be GIN or GCN, received 'EELA'"):
+    with pytest.raises(ValueError, match="conv must be one of GIN, GCN; received 'EELA'"):
         LGIGTLayer(DIM, HEADS, conv="EELA")

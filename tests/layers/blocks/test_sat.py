@@ -58,7 +58,7 @@ def test_layer_is_its_equations(gnn_type: str, symmetric: bool, scaled: bool, no
     [
         ({"heads": 5}, "dim=12, heads=5"),
         ({"hops": -1}, "hops must be at least 0, received -1"),
-        ({"norm": "graph"}, "batch or layer, received 'graph'"),
+        ({"norm": "graph"}, "norm must be one of batch, layer; received 'graph'"),
     ],
 )
 def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:

@@ -85,7 +85,7 @@ def test_without_message_passing_there_is_nothing_at_its_place() -> None:
 
 
 def test_an_unknown_position_is_named() -> None:
-    with pytest.raises(ValueError, match="before, after or beside, received 'above'"):
+    with pytest.raises(ValueError, match="position must be one of before, after, beside; received 'above'"):
         TransformerGNN(12, 3, position="above")
 
 

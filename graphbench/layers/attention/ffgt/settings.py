@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.attention.ffgt.relations import EdgeTypes, Released
 
 
@@ -54,8 +54,7 @@ class FocalSettings:
                 f"focal_heads must lie in 0 .. {heads} (heads) and focal_length be 0 or more, received "
                 f"{self.focal_heads} and {self.focal_length}",
             )
-        if self.unreachable not in ("mask", "full"):
-            raise ArgumentError("unreachable", f"unreachable must be mask or full, received {self.unreachable!r}")
+        check_one_of(("mask", "full"), unreachable=self.unreachable)
 
     def head_width(self, dim: int, heads: int) -> int:
         """Channels per head.

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import check_at_least
 from graphbench.layers.attention.geco.implicit_filter import ImplicitFilter, decay_rates, decay_window, positions_of
 from graphbench.layers.attention.geco.sequence_conv import SequenceConv
 from graphbench.layers.contract import GlobalAttention
@@ -60,8 +60,7 @@ class Hyena(GlobalAttention):
         omega: float = 1.0,
     ) -> None:
         super().__init__()
-        if order < 2:
-            raise ArgumentError("order", f"order must be at least 2, received {order}")
+        check_at_least(2, order=order)
         self.order = order
         channels = (order - 1) * dim
         self.in_proj = nn.Linear(dim, (order + 1) * dim)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import check_at_least, check_one_of
 from graphbench.layers.attention.geco.by_channel import projected
 from graphbench.layers.attention.geco.implicit_filter import (
     ImplicitFilter,
@@ -96,14 +96,8 @@ class GECO(ChannelwiseAttention):
         super().__init__()
         check_at_least(1, order=order)
         check_at_least(0, eval_permutations=eval_permutations)
-        if permutation not in PERMUTATIONS:
-            raise ArgumentError(
-                "permutation", f"permutation must be one of {', '.join(PERMUTATIONS)}, received {permutation!r}"
-            )
-        if filter_norm not in FILTER_NORMS:
-            raise ArgumentError(
-                "filter_norm", f"filter_norm must be one of {', '.join(FILTER_NORMS)}, received {filter_norm!r}"
-            )
+        check_one_of(PERMUTATIONS, permutation=permutation)
+        check_one_of(FILTER_NORMS, filter_norm=filter_norm)
         self.order, self.channels = order, dim
         self.filter_norm = filter_norm
         self.permutation = permutation

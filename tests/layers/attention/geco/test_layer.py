@@ -199,7 +199,7 @@ def test_values_beyond_float16_stay_finite_in_mixed_precision() -> None:
     [
         ({"order": 0}, "order must be at least 1, received 0"),
         ({"eval_permutations": -1}, "eval_permutations must be at least 0, received -1"),
-        ({"permutation": "random"}, "permutation must be one of natural, static, dynamic, received 'random'"),
+        ({"permutation": "random"}, "permutation must be one of natural, static, dynamic; received 'random'"),
         (
             {"local_block": "conv-0"},
             r"local_block must be propagation, gat, conv-<length> \(as in conv-10\) or none, received 'co",
@@ -338,5 +338,5 @@ def test_normalised_filters_keep_the_scale_on_large_graphs() -> None:
 
 
 def test_unknown_filter_norm() -> None:
-    with pytest.raises(ArgumentError, match="one of none, l1, l2, channels, received 'max'"):
+    with pytest.raises(ArgumentError, match="filter_norm must be one of none, l1, l2, channels; received 'max'"):
         GECO(4, filter_norm="max")  # type: ignore[arg-type]
