@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
 from graphbench.models.cell_complex import DIMENSIONS, CellComplex
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.ego_nets import Pool
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.requirements import check_same_width
@@ -98,13 +96,8 @@ class CIN(EncodedModel):
         x <- drop(layer_l(x)),    y = head(drop(sum over d of relu(U_d P_d x + u_d)))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
-        dim_edge: its width, ``dim``.
-        dim: width of every layer (``gnn.dim_inner``).
+        frame: encoders, widths, all of them ``dim``, factory of the head, which reads a row of ``2 dim`` per graph.
         layers: number of them (``gnn.layers_mp``).
-        head: factory of the head, which reads one row per graph, ``2 dim`` wide.
         dropout: drop (``gnn.dropout``).
         cells: keys of their own, see :class:`ComplexSettings`.
 
@@ -123,27 +116,25 @@ class CIN(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         cells: ComplexSettings = ComplexSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        dim = frame.dim
         cells.check()
         check_at_least(1, layers=layers)
-        check_same_width(dim_encoded, dim, "layers are as wide as encoded nodes")
-        if edge_encoder is not None and dim_edge != dim:
-            raise ArgumentError(("dim_edge", "dim"), f"edges are cells as wide as nodes, received {dim_edge} and {dim}")
+        check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
+        if frame.edge_encoder is not None and frame.dim_edge != dim:
+            raise ArgumentError(
+                ("dim_edge", "dim"), f"edges are cells as wide as nodes, received {frame.dim_edge} and {dim}"
+            )
         self.pool: Pool = cells.pool
         self.layers: Modules[CellLayer] = Modules(CellLayer(dim) for _ in range(layers))
         self.maps = nn.ModuleList(nn.Linear(dim, 2 * dim) for _ in range(DIMENSIONS))
-        self.dropout, self.head = Dropout(dropout), head(2 * dim)
+        self.dropout, self.head = Dropout(dropout), frame.head(2 * dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

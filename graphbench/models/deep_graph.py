@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.blocks.deep_norm import DeepNorm
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.motif_sampling import MotifLists, cover, ordered_adjacency, places
 from graphbench.models.requirements import check_same_width
@@ -76,12 +74,8 @@ class DeepGraph(EncodedModel):
     depends on a graph and the numbering of its nodes alone, so that the model is invariant in distribution only.
 
     Args:
-        encoder: node encoder with GraphormerBias, without a graph token, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: not read.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoder with GraphormerBias, without a graph token, widths, both of them ``dim``, factory of the head.
         layers: number of them (``gt.layers``).
-        head: factory of the head.
         dropout: drop, and after every sublayer (``gnn.dropout``).
         motif: keys of their own, see :class:`MotifSettings`.
 
@@ -98,20 +92,16 @@ class DeepGraph(EncodedModel):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim: FromContext[int],
+        frame: Frame,
         layers: FromContext[int],
-        head: FromContext[Callable[[int], Head]],
         *,
         dropout: FromContext[float] = 0.0,
         motif: MotifSettings = MotifSettings(),
     ) -> None:
-        super().__init__(encoder, None, keep_sparse=False)
-        m = motif
+        super().__init__(frame.encoder, keep_sparse=False)
+        m, dim = motif, frame.dim
         check_at_least(1, layers=layers, max_nodes=m.max_nodes, redundancy=m.redundancy, heads=m.heads)
-        check_same_width(dim_encoded, dim, "layers are as wide as encoded nodes")
+        check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
         self.motif = m
         self.token = nn.Parameter(torch.empty(1, dim))
         self.token_bias, self.motif_bias = (nn.Parameter(torch.empty(1, m.heads)) for _ in range(2))
@@ -131,7 +121,7 @@ class DeepGraph(EncodedModel):
             )
             for _ in range(layers)
         )
-        self.hidden, self.norm_out, self.head = nn.Linear(dim, dim), nn.LayerNorm(dim), head(dim)
+        self.hidden, self.norm_out, self.head = nn.Linear(dim, dim), nn.LayerNorm(dim), frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

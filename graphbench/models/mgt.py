@@ -10,16 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAuxiliaryLoss
-from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.errors import ArgumentError, check_at_least
-from graphbench.heads.contract import Head
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
-from graphbench.models.contract import EncodedModel
+from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.requirements import check_same_width
 from graphbench.models.soft_clusters import GatedNetwork, cluster_loss, cluster_states
@@ -81,14 +79,9 @@ class MGT(EncodedModel, HasAuxiliaryLoss):
         y = head(sum_k (W [Transformer(c)_k | c_k] + b))
 
     Args:
-        encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width, ``dim``.
-        edge_encoder: edge encoder, ``batch -> (E, dim_edge)``.
-        dim_edge: its width, ``dim``.
-        dim: width of all layers (``gnn.dim_inner``).
+        frame: encoders, of edges, too, widths, all of them ``dim``, factory of the head, which reads one row per graph.
         layers: blocks (``gt.layers``).
         block: factory of blocks.
-        head: factory of the head, which reads one row per graph.
         settings: keys of their own, see :class:`ClusterSettings`.
 
     Shape:
@@ -103,24 +96,19 @@ class MGT(EncodedModel, HasAuxiliaryLoss):
 
     def __init__(
         self,
-        encoder: FromContext[NodeEncoder],
-        dim_encoded: FromContext[int],
-        edge_encoder: FromContext[EdgeEncoder | None],
-        dim_edge: FromContext[int],
-        dim: FromContext[int],
+        frame: EdgeFrame,
         layers: FromContext[int],
         block: FromContext[Callable[[], Block]],
-        head: FromContext[Callable[[int], Head]],
         *,
         settings: ClusterSettings = ClusterSettings(),
     ) -> None:
-        super().__init__(encoder, edge_encoder, keep_sparse=False)
-        s = settings
+        super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
+        s, dim = settings, frame.dim
         check_at_least(1, clusters=s.clusters, cluster_layers=s.cluster_layers, cluster_heads=s.cluster_heads)
         check_at_least(0, layers=layers, cluster_loss=s.cluster_loss)
-        check_same_width(dim_encoded, dim, "blocks are as wide as encoded nodes")
-        if edge_encoder is None or dim_edge != dim:
-            received = "no edge encoder" if edge_encoder is None else f"{dim_edge} and {dim} columns"
+        check_same_width(frame.dim_encoded, dim, "blocks are as wide as encoded nodes")
+        if frame.edge_encoder is None or frame.dim_edge != dim:
+            received = "no edge encoder" if frame.edge_encoder is None else f"{frame.dim_edge} and {dim} columns"
             raise ArgumentError(
                 ("edge_encoder", "dim_edge"),
                 f"clusters are found with edge states as wide as nodes, received {received}",
@@ -132,7 +120,7 @@ class MGT(EncodedModel, HasAuxiliaryLoss):
         self.cluster_layers: Modules[ClusterLayer] = Modules(
             ClusterLayer(dim, s.cluster_heads, s.cluster_dropout) for _ in range(s.cluster_layers)
         )
-        self.lin, self.head = nn.Linear(2 * dim, dim), head(dim)
+        self.lin, self.head = nn.Linear(2 * dim, dim), frame.head(dim)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
