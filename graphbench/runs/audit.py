@@ -6,6 +6,8 @@ what a run was made of and compared its configuration only. Listed are
     mixed      runs of one configuration on different data, splits, plug-ins or weights, which were averaged together
     resumed    runs taken up again without a comparison of their data: possibly trained on two data sets
     judged     pretrained models applied or fine-tuned without a comparison of splits: possibly on training examples
+    base       runs that started from the run of another number, where others of their configuration did from their own:
+               on SLURM, versions before 2026-11-26 did so when only one run of the base was there
     two splits configurations whose hash stood for two splits (dataset.split written or not); the sizes tell which
     epochs     means per epoch in agg/*/stats.json over the runs that improved in it, under the number of all runs
     unknown    records without digests of what they were made of; they compare as unknown, the rest of them holds
@@ -52,6 +54,10 @@ def _of_runs(source: RecordSource, records: Sequence[RunRecord]) -> Iterator[tup
     for run_id, reason in aggregate(source.path).left_out.items():
         if reason.startswith("other ") and reason != "other configuration":
             yield "mixed", f"run {run_id}: {reason}"
+    bases = {record.run_id: Path(record.data["pretrained"]["run"]).name for record in records if _has_base(record)}
+    others = [run_id for run_id, base in bases.items() if base != run_id]
+    if others and len(set(bases.values())) > 1:  # a single one may serve all
+        yield "base", f"started from the run of another number: runs {', '.join(others)}"
     older = [record for record in records if not record.inputs]
     for kind, sentence, members in (
         ("resumed", "taken up again", [record for record in older if record.resumed]),
@@ -62,6 +68,10 @@ def _of_runs(source: RecordSource, records: Sequence[RunRecord]) -> Iterator[tup
         if members:
             sizes = dict.fromkeys("/".join(map(str, record.data.get("sizes", {}).values())) for record in members)
             yield kind, f"{sentence}: runs {', '.join(record.run_id for record in members)} ({', '.join(sizes)})"
+
+
+def _has_base(record: RunRecord) -> bool:
+    return bool(record.data.get("pretrained"))
 
 
 def _is_ambiguous(record: RunRecord) -> bool:

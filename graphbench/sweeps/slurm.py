@@ -51,24 +51,19 @@ class _Submitted:
         key: of the item.
         folder: of the array.
         index: of the item in the array.
-        job: of the array that trains it.
+        place: script of the array and number of the job that trains it, as the queue prints them.
     """
 
     key: RunKey
     folder: ArrayFolder
     index: int
-    job: int
+    place: tuple[Path, str]
 
     @property
     def keys(self) -> list[RunKey]:
         """Of its runs."""
         folder, numbers = self.key
         return [(folder, number) for number in numbers.split(",")]
-
-    @property
-    def place(self) -> tuple[Path, str]:
-        """Its script and the number of its job, as the queue prints them."""
-        return self.folder.script.resolve(), str(self.job)
 
     @property
     def result(self) -> RunResult | None:
@@ -78,7 +73,7 @@ class _Submitted:
     @property
     def log(self) -> Path:
         """Of its job."""
-        return self.folder.log(self.job)
+        return self.folder.log(self.place[1])
 
 
 class Arrays:
@@ -140,8 +135,9 @@ class Arrays:
         # %F, %K, %o: number of the array and of its job, the script; pending jobs have a line each because of -r. Not
         # only those of this user: another one may have submitted the same sweep.
         lines = _call("squeue", "-h", "-r", f"--name={self.name}", "-o", "%F %K %o").splitlines()
-        jobs = (line.split(maxsplit=2) for line in lines)
-        present = {(Path(job[2]).resolve(), job[1]): job[0] for job in jobs if len(job) == 3}
+        jobs = [words for line in lines if len(words := line.split(maxsplit=2)) == 3]
+        scripts = {name: Path(name).resolve() for name in {name for _, _, name in jobs}}
+        present = {(scripts[name], job): array for array, job, name in jobs}
         waiting = (item for item in self.submitted() if item.place in present and item.result is None)
         return {key: present[item.place] for item in waiting for key in item.keys}
 
@@ -150,8 +146,10 @@ class Arrays:
         for number in self._numbers():
             array = self._array(number)
             if array.script.is_file():
-                keys, runs = array.keys()
-                yield from (_Submitted(key, array, index, index // runs) for index, key in enumerate(keys))
+                script, (keys, runs) = array.script.resolve(), array.keys()
+                yield from (
+                    _Submitted(key, array, index, (script, str(index // runs))) for index, key in enumerate(keys)
+                )
 
     def _numbers(self) -> list[int]:
         names = (path.name.removeprefix("array-") for path in self.folder.glob("array-*"))

@@ -51,7 +51,7 @@ class ArrayFolder:
         """What is handed to ``sbatch``."""
         return self.path / "job.sh"
 
-    def log(self, job: int) -> Path:
+    def log(self, job: str) -> Path:
         """What a job prints before and after its runs."""
         return self.path / f"{job}.log"
 

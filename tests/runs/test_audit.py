@@ -15,8 +15,9 @@ from graphbench.runs.record import RunRecord
 AMAZON = {"dataset.format": "PyG-Amazon", "dataset.name": "photo"}
 
 
-def put(root: Path, config: str, run: int, fingerprint: str = "f", **facts: Any) -> None:
-    data = {"name": "photo", "fingerprint": fingerprint, "split_mode": "standard", "sizes": {"train": 6, "val": 2}}
+def put(root: Path, config: str, run: int, fingerprint: str = "f", base: str | None = None, **facts: Any) -> None:
+    data: dict[str, Any] = {"pretrained": {"run": base}} if base else {}
+    data |= {"name": "photo", "fingerprint": fingerprint, "split_mode": "standard", "sizes": {"train": 6, "val": 2}}
     record = RunRecord.start(config=config, config_hash="h", seed=run, run_id=str(run), data=data, **facts)
     dataclasses.replace(record.end("finished"), ended=f"2026-01-0{run + 1}").write(
         root / config / str(run) / "record.json"
@@ -45,6 +46,15 @@ def test_records_with_digests_are_not_listed(tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path)]) == 0
     assert "listed: nothing" in capsys.readouterr().err
     assert main([str(tmp_path / "nowhere")]) == 2
+
+
+def test_runs_on_the_base_of_another_seed_are_listed(tmp_path: Path) -> None:
+    for run, base in enumerate(("dfi/0", "dfi/0", "dfi/2")):
+        put(tmp_path, "plus", run, base=base, inputs={f"weights of {base}": base})
+        put(tmp_path, "head", run, base="dfi/0", inputs={"weights of dfi/0": "dfi/0"})  # one run serves all
+    assert [each for each in audit([tmp_path]) if each[0] == "base"] == [
+        ("base", str(tmp_path / "plus"), "started from the run of another number: runs 1")
+    ]
 
 
 def test_means_over_fewer_runs_than_stated_are_listed(tmp_path: Path) -> None:
