@@ -34,7 +34,7 @@ PAIRS = RAGGED.num_pairs
 MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
 SLOPED = Decay(0.6, slope=0.1)
 KEPT = {("focal", "forward", torch.float32, 64, 80), ("decay", "backward", torch.float32, 64, 90)}
-"""Kernels that keep two registers per thread in memory: no tile is smaller (focal), the compiler gives it 168 (decay)."""
+"""Kernels that keep two registers per thread in memory: no tile is smaller (focal), or 168 is the most (decay)."""
 exhaustive = pytest.mark.exhaustive
 
 
