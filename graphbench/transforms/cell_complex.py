@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -32,9 +33,9 @@ class PartTransform(Transform):
             "attr": torch.from_numpy(attr.astype(np.int32)),
         }
 
+    @abstractmethod
     def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Index (M, 2) and attr (M, ...) of some graphs, and how many rows each has."""
-        raise NotImplementedError
 
 
 @register("UndirectedEdges")
@@ -80,8 +81,7 @@ class _OfRings(PartTransform):
         ends = np.sort(np.concatenate([np.stack([_NONE, _NONE], axis=1), *around]), axis=1)
         graph = part.graph_of(ends[np.cumsum(lengths) - lengths, 0])
         order = np.lexsort((lengths, graph))
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
+        rank = np.argsort(order)
         return lengths[order], ends[np.argsort(np.repeat(rank, lengths), kind="stable")]
 
 

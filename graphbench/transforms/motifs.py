@@ -48,8 +48,7 @@ class _OfMotifs(PartTransform):
         kind, count, nodes = (np.concatenate([np.empty(0, np.int64), *each]) for each in zip(*found, strict=True))
         first = np.cumsum(count) - count
         order = np.argsort(part.graph_of(nodes[first]), kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
+        rank = np.argsort(order)
         return kind[order], count[order], nodes[np.lexsort((nodes, np.repeat(rank, count)))]
 
     def _found(self, part: Part) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
