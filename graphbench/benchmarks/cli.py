@@ -53,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--only", metavar="LABEL", help="epochs, peers: one of their comparisons, such as 'ZINC'")
+    parser.add_argument("--epochs", type=int, metavar="N", help="epochs: how many count")
+    parser.add_argument(
+        "--against", nargs="*", metavar="NAME", help="epochs: measure beside these alone, of steps, pyg, compiled"
+    )
     parser.add_argument("--json", action="store_true", help="the JSON line only")
     parser.add_argument("--graphgps", type=Path, metavar="PATH", help="peers: a checked-out copy of GraphGPS")
     parser.add_argument("--sgformer", type=Path, metavar="PATH", help="peers: a checked-out copy of SGFormer")
@@ -105,9 +109,11 @@ def _measure(name: str, options: argparse.Namespace) -> list[Case]:
         arguments = [{"graphgps": options.graphgps, "sgformer": options.sgformer}]
     elif name not in HOST_BENCHMARKS:
         arguments = [torch.device("cpu") if device == "cpu" else torch.device(device, 0)]
+    of_epochs = {"epochs": options.epochs, "against": options.against} if name == "epochs" else {}
+    keywords = {key: value for key, value in of_epochs.items() if value is not None}
     if options.only is not None:
         arguments += [module.chosen(options.only)] if name in ("epochs", "peers") else []
-    return module.run(*arguments)
+    return module.run(*arguments, **keywords)
 
 
 if __name__ == "__main__":

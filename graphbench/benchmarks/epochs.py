@@ -25,8 +25,11 @@ from graphbench.errors import UserError
 from graphbench.train.reporter import EpochReport, Reporter
 
 EPOCHS = 5
-WARM_UP = 2
-"""Epochs before those that count: kernels are compiled, steps and evaluations captured."""
+WARM_UP = 1
+"""Epochs before those that count. Kernels are compiled and captured before that, PyG's models compile in it."""
+STEPS, PYG, COMPILED = "steps", "pyg", "compiled"
+AGAINST = (STEPS, PYG, COMPILED)
+"""What an epoch may be measured beside: steps without CUDA graphs, PyG, PyG's model compiled."""
 
 Peer = Callable[[Training, bool], Callable[[], object]]
 """Makes, of a training and whether to compile, what does as many epochs with PyG."""
@@ -85,25 +88,39 @@ class EpochSeconds(Reporter):
             self.seconds.append(report.seconds)
 
 
-def run(device: torch.device, measured: Sequence[Measured] = MEASURED, epochs: int = EPOCHS) -> list[Case]:
-    """Real data, from dataset.dir or $GRAPHBENCH_DATA."""
+def run(
+    device: torch.device,
+    measured: Sequence[Measured] = MEASURED,
+    epochs: int = EPOCHS,
+    against: Sequence[str] = AGAINST,
+) -> list[Case]:
+    """Real data, from dataset.dir or $GRAPHBENCH_DATA.
+
+    Args:
+        device: without a GPU nothing is captured, and PyG's model is not compiled.
+        measured: configurations.
+        epochs: that count.
+        against: some of :data:`AGAINST`.
+    """
     cases: list[Case] = []
     for each in measured:
         with tempfile.TemporaryDirectory() as name:
-            cases += _of_one(each, Path(name), device, epochs)
+            cases += _of_one(each, Path(name), device, epochs, against)
     return cases
 
 
-def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int) -> list[Case]:
+def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int, against: Sequence[str]) -> list[Case]:
     ours, kernels = timed(each.command, folder, device, epochs)
     name = f"{each.label}, epoch, {device_name(device)}{kernels}"
     cases = []
     if device.type == "cuda":
+        cases.append(Case(name, "the goal", ours, [each.goal] * epochs, target=1.0))
+    if device.type == "cuda" and STEPS in against:
         plain, of_plain = timed((*each.command, "train.capture", "never"), folder, device, epochs)
         cases.append(Case(name, f"step by step{of_plain}", ours, plain, target=1.0))
-        cases.append(Case(name, "the goal", ours, [each.goal] * epochs, target=1.0))
     if each.peer is not None:
-        for compiled in (False, True) if device.type == "cuda" else (False,):
+        peers = [peer for peer in (PYG, COMPILED) if peer in against and (peer == PYG or device.type == "cuda")]
+        for compiled in (peer == COMPILED for peer in peers):
             several = each.peer(Training(folder, _command(each.command), each.peer_epochs, device), compiled)
             for _ in range(WARM_UP):
                 several()

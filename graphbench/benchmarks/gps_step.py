@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GPSConv, MessagePassing
@@ -20,7 +21,9 @@ from torch_geometric.utils import scatter
 
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks
+from graphbench.benchmarks.step_kernels import watch
 from graphbench.config import load_config
+from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.factory.data import read_data
@@ -28,9 +31,12 @@ from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.structures import GraphBatch
+from graphbench.structures.dropout_seeds import seeds_drawn_together
+from graphbench.train.step_graph import CudaStepGraphs
 
 DIM, HEADS, LAYERS, DROPOUT = 96, 4, 4, 0.5
-BATCHES = (32, 128)
+BATCHES = {32: 15.0, 128: 10.0}
+"""Graphs of a batch, and how many times as fast as PyG's step one CUDA graph is to be."""
 PAIRS, MEMORY_PAIRS = 7, 3
 PEPTIDES = """
 dataset:
@@ -42,8 +48,9 @@ dataset:
 def run(device: torch.device) -> list[Case]:
     """Peptides, from dataset.dir or $GRAPHBENCH_DATA; random graphs of their sizes where they are not at hand."""
     cases = []
-    for size in BATCHES:
-        batch, what = _batch(size, device)
+    for size, goal in BATCHES.items():
+        store, numbers, what = _graphs(size)
+        batch = _with_states(store.gather(numbers), device)
         torch.manual_seed(0)
         ours, peer = OursStack(), PeerStack()
         _give_weights(ours, peer)
@@ -56,7 +63,58 @@ def run(device: torch.device) -> list[Case]:
         cases.append(Case(f"{name}, step, {device_name(device)}", "PyG", *seconds, target=2.5))
         mine, theirs = _peaks(batch)
         cases.append(Case(f"{name}, peak memory", "PyG", mine, theirs, target=2.0, unit="MiB"))
+        if device.type == "cuda":
+            cases += _captured(name, captured_step(ours, store, numbers, device), peer, batch, goal)
     return cases
+
+
+def _captured(name: str, step: Callable[[], None], peer: nn.Module, batch: GraphBatch, goal: float) -> list[Case]:
+    """One CUDA graph against PyG's step as it is and compiled."""
+    cases, compiled = [], torch.compile(peer)
+    for peer_name, model in (("PyG", peer), ("PyG, compiled", compiled)):
+        peer_step = _step(model, batch)
+        peer_step()
+        seconds = paired(step, peer_step, PAIRS, batch.device)
+        watched = f"captured step{watch(step, batch.device)}, {device_name(batch.device)}"
+        with_busy = f"{peer_name}{watch(peer_step, batch.device)}"
+        cases.append(Case(f"{name}, {watched}", with_busy, *seconds, target=goal))
+    return cases
+
+
+def captured_step(
+    model: nn.Module, store: GraphStore, numbers: Sequence[int], device: torch.device
+) -> Callable[[], None]:
+    """Assembly of a padded batch, forward and backward pass by one replay.
+
+    Args:
+        model: of a batch with states of nodes and edges.
+        store: of the graphs.
+        numbers: of those in the batch.
+        device: a GPU.
+    """
+    padded, chosen = PaddedBatches(store.to(device)), np.asarray(numbers)
+    plan = padded.plan(chosen, padded.classes([chosen]))
+    capacity, on_device = plan.capacity, numbers_of(plan).to(device)
+    assert capacity is not None  # it was made for this batch
+    rows = (capacity.nodes, capacity.edges)
+    x, edge_attr = (torch.randn(each, DIM, device=device, requires_grad=True) for each in rows)
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        x.grad = edge_attr.grad = None
+        batch = padded.assemble(capacity, on_device).batch
+        with seeds_drawn_together():
+            out = model(batch.replace(x=x, edge_attr=edge_attr))
+        out.square().mean().backward()
+
+    graphs = CudaStepGraphs(device)
+    graph = graphs.new()
+    graphs.warm_up(step)
+    graph.capture(step)
+    graph.replay()
+    if not all(bool(each.grad.isfinite().all()) for each in model.parameters() if each.grad is not None):
+        raise AssertionError("the captured step gives gradients that are not finite")
+    return graph.replay
 
 
 class OursStack(nn.Module):
@@ -179,23 +237,27 @@ def _step(model: nn.Module, batch: GraphBatch) -> Callable[[], None]:
     return step
 
 
-def _batch(size: int, device: torch.device) -> tuple[GraphBatch, str]:
-    generator = torch.Generator().manual_seed(0)
+def _graphs(size: int) -> tuple[GraphStore, Sequence[int], str]:
+    """A store, the graphs of a batch, and what they are."""
     try:
-        batch, what = _peptides(size), "Peptides"
+        return _peptides(), range(0, size * 31, 31), "Peptides"
     except (UserError, ImportError):
-        batch, what = random_peptides(size, generator).gather(range(size)), "random graphs of Peptides' sizes"
+        store = random_peptides(size, torch.Generator().manual_seed(0))
+        return store, range(size), "random graphs of Peptides' sizes"
+
+
+def _with_states(batch: GraphBatch, device: torch.device) -> GraphBatch:
+    generator = torch.Generator().manual_seed(0)
     states = [torch.randn(rows, DIM, generator=generator) for rows in (batch.num_nodes, batch.num_edges)]
     x, edge_attr = (tensor.to(device).requires_grad_() for tensor in states)
-    return batch.to(device).replace(x=x, edge_attr=edge_attr, y=None), what
+    return batch.to(device).replace(x=x, edge_attr=edge_attr, y=None)
 
 
-def _peptides(size: int) -> GraphBatch:
+def _peptides() -> GraphStore:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "peptides.yaml"
         path.write_text(PEPTIDES)
-        loaded = read_data(load_config(path))
-    return loaded.store.gather(range(0, size * 31, 31))
+        return read_data(load_config(path)).store
 
 
 def random_peptides(size: int, generator: torch.Generator) -> GraphStore:

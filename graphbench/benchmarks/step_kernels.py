@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -12,6 +13,16 @@ from graphbench.train.reporter import EpochReport, Reporter
 
 STEPS = 10
 _NO_KERNELS = ("Memcpy", "Memset")
+
+
+def watch(step: Callable[[], object], device: torch.device) -> str:
+    """What a GPU does in some steps, for the name of a case."""
+    kernels = StepKernels(0, device)
+    kernels.begin()
+    for _ in range(STEPS):
+        step()
+    kernels.end(STEPS)
+    return kernels.text
 
 
 class StepKernels(Reporter):
@@ -50,25 +61,26 @@ class StepKernels(Reporter):
         if epoch != self._epoch or self._device.type != "cuda":
             return
         if total > STEPS and done == 1:
-            self._start()
+            self.begin()
         elif total > STEPS and done == 1 + STEPS:
-            self._stop(STEPS)
+            self.end(STEPS)
 
     def epoch(self, report: EpochReport) -> None:
         """The epoch before begins it, and its own end is the last."""
         if self._device.type != "cuda" or self.steps:
             return
         if report.epoch + 1 == self._epoch and self._profile is None:
-            self._start()
+            self.begin()
         elif report.epoch == self._epoch and self._profile is not None:
-            self._stop(1)
+            self.end(1)
 
     def close(self) -> None:
         """Leaves no profiler behind."""
         if self._profile is not None:
             self._profile.stop()
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """From here on; a profiler that runs already begins anew."""
         if self._profile is not None:  # it was begun for a short epoch
             self._profile.stop()
         torch.cuda.synchronize(self._device)
@@ -76,7 +88,8 @@ class StepKernels(Reporter):
         self._profile.start()
         self._begun = time.perf_counter()
 
-    def _stop(self, steps: int) -> None:
+    def end(self, steps: int) -> None:
+        """Behind so many steps."""
         assert self._profile is not None
         torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - self._begun
