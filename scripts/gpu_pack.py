@@ -6,7 +6,7 @@ The wheels of the packages that an image with PyTorch, PyG and the usual scienti
 of ``$GRAPHBENCH_DATA``, such as ``ZINC peptides-functional``; and the cache of the CONFIGURATIONS, prepared here: data
 sets read, encodings computed. ``source build/gpu/setup.sh`` on that machine installs, unpacks and sets the variables:
 
-    source build/gpu/setup.sh && python -m scripts.gpu_check FOLDER
+    source build/gpu/setup.sh && python -m scripts.gpu_check FOLDER    # in the root of the checkout
 
 A CONFIGURATION may also be ``format/name``, such as ``OGB/peptides-functional``: the data set without encodings, which
 are computed there. More than ``--most`` MiB are refused.
@@ -34,7 +34,7 @@ python3 -m pip install -q --no-index --no-deps "$_packed"/wheels/*.whl
 # By Python, because tar asks for xz, which a bare machine may lack.
 [ -d "$_unpacked" ] || { python3 -m tarfile --filter data -e "$_packed/data.tar.xz" "$_unpacked.part" \\
   && mv "$_unpacked.part" "$_unpacked"; }
-export GRAPHBENCH_DATA="$_unpacked/data" GRAPHBENCH_CACHE="$_unpacked/cache"
+export GRAPHBENCH_DATA="$_unpacked/data" GRAPHBENCH_CACHE="$_unpacked/cache" PYTHONPATH="$PWD"
 """
 
 
