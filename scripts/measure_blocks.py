@@ -36,6 +36,8 @@ from graphbench.runs import atomic
 
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 ROUNDS, HEADS = 9, 4
+REPLAYS = 10
+"""Of the pass as one CUDA graph, for a time: the host takes longer to launch a few kernels than they take."""
 MOST_ENTRIES = 64
 """Of a whole row's tile in one thread, which keeps six such tiles in 255 registers: beyond that a kernel spills most of
 what it computes, and the compiler takes minutes to find places for it."""
@@ -105,17 +107,20 @@ def replaced(tables: Tables, piece: Piece, block: Block, measured: str | None = 
 
 
 def seconds_with(piece: Piece, device: torch.device, block: Block) -> float:
-    """One pass of the operator with a block; the first one in a process loads or compiles its kernels."""
+    """One pass of the operator with a block, by replays; the first one in a process loads or compiles its kernels."""
     from graphbench.benchmarks.measuring import seconds_of
     from graphbench.ops import gpu_launch
+    from graphbench.train.step_graph import CudaStepGraphs
 
     tables = replaced(tables_for(torch.cuda.get_device_capability(device)), piece, block)
     gpu_launch.blocks_on.cache_clear()
     try:
         with mock.patch.object(gpu_launch, "tables_for", return_value=tables):
-            step = step_of(piece, device)
-            step()  # is not timed: what depends on the batch alone is made once
-            return seconds_of(step, device)
+            step, graphs = step_of(piece, device), CudaStepGraphs(device)
+            graphs.warm_up(step)  # is not timed: what depends on the batch alone is made once
+            graph = graphs.new()
+            graph.capture(step)
+            return seconds_of(lambda: [graph.replay() for _ in range(REPLAYS)], device) / REPLAYS
     except Exception as error:  # noqa: BLE001  of the compiler, by many names
         print(f"  {block}: {type(error).__name__}", file=sys.stderr)
         return math.inf
