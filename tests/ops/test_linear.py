@@ -24,8 +24,8 @@ from tests.ops.ragged_inputs import (
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles of rows, columns in and columns out."""
-    set_kernels(monkeypatch, "linear", ROWS=16, SPAN_IN=16, SPAN_OUT=16)
+    """Several tiles of rows, columns in and columns out, and several shares where many rows are cut into shares."""
+    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8)
 
 
 def case(
@@ -40,12 +40,16 @@ def case(
 @pytest.mark.parametrize("rows", [0, 1, 33])
 @pytest.mark.parametrize("act", ["identity", "relu"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_equals_the_equation(rows: int, act: str, bias: bool) -> None:
+@pytest.mark.parametrize("few", [2048, 0] if KERNELS else [2048])
+def test_equals_the_equation(rows: int, act: str, bias: bool, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", FEW=few)
     using, inputs = case(rows, act, bias)
     assert_same(using(BACKEND), using("reference"), inputs)
 
 
-def test_error_in_float32() -> None:
+@pytest.mark.parametrize("few", [2048, 0] if KERNELS else [2048])
+def test_error_in_float32(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", FEW=few)
     using, inputs = case(33, "relu")
     assert_within_budget(using(BACKEND), using("reference"), inputs)
 
@@ -85,8 +89,8 @@ def test_parts_of_wider_rows_and_no_gradient_of_rows() -> None:
 
 
 @of_kernels
-def test_many_rows_take_the_products_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "linear", FEW=20, backward=None)
+def test_wide_maps_take_the_products_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", WIDEST=20, forward=None, backward=None)
     using, inputs = case(33, "relu")
     assert torch.equal(using("gpu")(*inputs), cpu.linear_and_rows(*inputs, True)[0])
     assert_same(using("gpu"), using("reference"), inputs)

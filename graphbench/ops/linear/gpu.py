@@ -1,4 +1,4 @@
-"""Linear maps of few rows: torch's product forward, one Triton kernel backward (README)."""
+"""Linear maps in Triton kernels: one forward, one or two backward (README)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from torch import Tensor
 
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.linear import cpu
-from graphbench.ops.linear.gpu_kernels import backward
+from graphbench.ops.linear.gpu_kernels import add_shares, backward, forward
 
-# Rows and channels up to which three products cost less than their launches.
-FEW, WIDEST = 2048, 512
-# Rows, channels in and channels out of a tile; warps and stages. 64 rows spill registers.
-ROWS, SPAN_IN, SPAN_OUT, WARPS, STAGES = 32, 32, 32, 4, 2
+# Channels up to which tiles of these sizes have the data of a product read often enough.
+WIDEST = 512
+# Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
+ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 3
+# Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
+# and fewer where the sums are large; channels of a tile that adds them up.
+FEW, SHARE, SHARES, TILES, BLOCK = 1024, 256, 64, 1024, 64
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_and_rows`; many rows, half precision and autocast take torch code."""
+    """See :func:`graphbench.ops.linear.linear_and_rows`; wide maps, half precision and autocast take torch code."""
     if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
         return cpu.linear_and_rows(h, weight, bias, relu)
-    arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
+    arguments = (unit_stride(h), weight.contiguous(), bias, relu, COMPUTED)
     return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
@@ -31,18 +34,18 @@ def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor])
     f, d = weights[0].shape
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)
-    arguments = (unit_stride(h), gradients, *weights, *biases)
+    arguments = (unit_stride(h), COMPUTED, *weights, *biases)
     return cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
 def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:
-    capable = has_kernels("linear", h) and 0 < len(h) <= FEW and 0 < max(shape) <= WIDEST and min(shape) > 0
+    capable = has_kernels("linear", h) and len(h) > 0 and 0 < max(shape) <= WIDEST and min(shape) > 0
     alike = {x.dtype for x in (h, *parameters)} in ({torch.float32}, {torch.float64})
     return capable and alike and not torch.is_autocast_enabled(h.device.type)
 
 
 def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when the kernel is compiled."""
+    """What is known when the kernels of products are compiled."""
     return {
         "IN": channels_in,
         "OUT": channels_out,
@@ -56,6 +59,20 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
     }
 
 
+def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, maps: int = 1) -> Tensor:
+    """``act(h W^T + b)`` as (maps, R, f / maps), for one map as (R, f); see :data:`graphbench.ops.linear.cpu.Product`."""
+    f, d = weight.shape
+    out = h.new_empty((len(h), f) if maps == 1 else (maps, len(h), f // maps))
+    known = constants(d, f, h.dtype)
+    grid = (-(-len(h) // ROWS), -(-f // known["SPAN_OUT"]))
+    with torch.cuda.device_of(h):
+        forward[grid](
+            h, weight, weight if bias is None else bias, out, len(h), h.stride(0),
+            RELU=relu, BIASED=bias is not None, PART=f // maps, **known,
+        )  # fmt: skip
+    return out
+
+
 def gradients(
     h: Tensor,
     weight: Tensor,
@@ -64,17 +81,38 @@ def gradients(
     of_rows: Tensor | None,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """All gradients from one kernel, see :func:`graphbench.ops.linear.cpu.gradients`."""
+    """All gradients from one or two kernels, see :func:`graphbench.ops.linear.cpu.gradients`."""
     grad = unit_stride(grad)
     plus = h if of_rows is None else unit_stride(of_rows)
-    known = constants(weight.shape[1], weight.shape[0], h.dtype)
-    rows, columns = -(-len(h) // ROWS), -(-weight.shape[1] // known["SPAN_IN"])
+    (f, d), known = weight.shape, constants(weight.shape[1], weight.shape[0], h.dtype)
+    columns, lines = -(-d // known["SPAN_IN"]), -(-f // known["SPAN_OUT"])
+    share = _share(len(h), columns * lines)
+    shares = -(-len(h) // share)
     dh = h.new_empty(h.shape) if wanted[0] else h
-    dweight, dbias = torch.empty_like(weight), h.new_empty(len(weight))
-    tiles = columns * (-(-len(weight) // known["SPAN_OUT"]) + (rows if wanted[0] else 0))
+    dweight, dbias = torch.empty_like(weight), h.new_empty(f)
+    parts = h.new_empty(shares, f * d + f) if shares > 1 else dweight
+    tiles = columns * (lines * shares + (-(-len(h) // ROWS) if wanted[0] else 0))
     with torch.cuda.device_of(h):
         backward[(tiles,)](
-            h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, len(h), h.stride(0),
-            grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None, **known,
+            h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, parts, len(h), share, h.stride(0),
+            grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None,
+            STAGED=shares > 1, DEPTH=DEPTH, **known,
         )  # fmt: skip
+        if shares > 1:
+            add_shares[(-(-(f * d + f) // BLOCK),)](
+                parts, dweight, dbias, shares, OF_WEIGHT=f * d, OUT=f, SHARES=max(16, span_of(shares)), BLOCK=BLOCK,
+                ACC=known["ACC"], num_warps=4, enable_fp_fusion=True,
+            )  # fmt: skip
     return dh if wanted[0] else None, dweight, dbias if wanted[1] else None
+
+
+def _share(rows: int, tiles: int) -> int:
+    """Rows of a share, a multiple of what is summed at a time, of a gradient of so many tiles."""
+    if rows <= FEW:
+        return rows
+    most = min(SHARES, max(1, TILES // tiles), -(-rows // SHARE))
+    return -(-rows // (most * DEPTH)) * DEPTH
+
+
+COMPUTED = cpu.Computed(product, gradients)
+"""How these kernels compute a map."""

@@ -1,4 +1,4 @@
-"""Triton kernel of the gradients of linear maps. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+"""Triton kernels of linear maps and their gradients. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
 import triton
 import triton.language as tl
@@ -30,33 +30,68 @@ def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def backward(
-    h, weight, out, grad, plus, dh, dweight, dbias, num_rows, s_h, s_grad, s_plus,
-    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
+def forward(
+    h, weight, bias, out, num_rows, s_h,
+    RELU: tl.constexpr, BIASED: tl.constexpr, PART: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
     SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """A tile of the output, (OUT / PART, num_rows, PART): every map's in one piece."""
+    o_n = tl.program_id(0) * ROWS + tl.arange(0, ROWS).to(tl.int64)
+    o_o = tl.program_id(1) * SPAN_OUT + tl.arange(0, SPAN_OUT)
+    # [ROWS, SPAN_OUT]
+    b_out = tl.zeros([ROWS, SPAN_OUT], dtype=ACC)
+    for i_i in range(0, IN, SPAN_IN):
+        o_i = i_i + tl.arange(0, SPAN_IN)
+        b_h = load_tile(h, o_n, o_i, num_rows, s_h, IN, ACC)
+        b_out += dot(b_h, tl.trans(load_tile(weight, o_o, o_i, OUT, IN, IN, ACC)), ACC)
+    if BIASED:
+        b_out += tl.load(bias + o_o, mask=o_o < OUT, other=0.0).to(ACC)[None, :]
+    if RELU:
+        b_out = tl.where(b_out <= 0.0, 0.0, b_out)  # NaN stays NaN
+    o_out = (o_o // PART).to(tl.int64) * num_rows * PART + o_o % PART
+    mask = (o_n < num_rows)[:, None] & (o_o < OUT)[None, :]
+    tl.store(out + o_n[:, None] * PART + o_out[None, :], b_out.to(out.dtype.element_ty), mask=mask)
+
+
+@triton.jit(do_not_specialize=["num_rows", "share"])
+def backward(
+    h, weight, out, grad, plus, dh, dweight, dbias, parts, num_rows, share, s_h, s_grad, s_plus,
+    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr, STAGED: tl.constexpr,
+    IN: tl.constexpr, OUT: tl.constexpr, SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr,
+    DEPTH: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
 
+    ``STAGED``: the former are sums over a share of the rows, (shares, OUT IN + OUT), which :func:`add_shares` adds up.
     ``PLUS``: the rows have been handed on, and have a gradient from there.
     """
     columns: tl.constexpr = (IN + SPAN_IN - 1) // SPAN_IN
     of_weight: tl.constexpr = columns * ((OUT + SPAN_OUT - 1) // SPAN_OUT)
     i_tile = tl.program_id(0)
+    shares = tl.cdiv(num_rows, share)
     o_i = i_tile % columns * SPAN_IN + tl.arange(0, SPAN_IN)
-    if i_tile < of_weight:
-        o_o = i_tile // columns * SPAN_OUT + tl.arange(0, SPAN_OUT)
+    if i_tile < of_weight * shares:
+        i_share = i_tile // of_weight
+        o_o = i_tile % of_weight // columns * SPAN_OUT + tl.arange(0, SPAN_OUT)
+        last = tl.minimum((i_share + 1) * share, num_rows)
         # [SPAN_OUT, SPAN_IN], [SPAN_OUT]
         b_dweight, b_dbias = tl.zeros([SPAN_OUT, SPAN_IN], dtype=ACC), tl.zeros([SPAN_OUT], dtype=ACC)
-        for i_n in range(0, num_rows, ROWS):
-            o_n = i_n + tl.arange(0, ROWS).to(tl.int64)
-            b_grad = load_gradient(grad, out, o_n, o_o, num_rows, s_grad, RELU, OUT, ACC)
-            b_dweight += dot(tl.trans(b_grad), load_tile(h, o_n, o_i, num_rows, s_h, IN, ACC), ACC)
+        for i_n in range(i_share * share, last, DEPTH):
+            o_n = i_n + tl.arange(0, DEPTH).to(tl.int64)
+            b_grad = load_gradient(grad, out, o_n, o_o, last, s_grad, RELU, OUT, ACC)
+            b_dweight += dot(tl.trans(b_grad), load_tile(h, o_n, o_i, last, s_h, IN, ACC), ACC)
             b_dbias += tl.sum(b_grad, 0)
-        store_tile(dweight, b_dweight, o_o, o_i, OUT, IN)
-        if i_tile % columns == 0:
-            tl.store(dbias + o_o, b_dbias.to(dbias.dtype.element_ty), mask=o_o < OUT)
+        if STAGED:
+            p_part = parts + i_share.to(tl.int64) * (OUT * IN + OUT)
+            store_tile(p_part, b_dweight, o_o, o_i, OUT, IN)
+            if i_tile % columns == 0:
+                tl.store(p_part + OUT * IN + o_o, b_dbias, mask=o_o < OUT)
+        else:
+            store_tile(dweight, b_dweight, o_o, o_i, OUT, IN)
+            if i_tile % columns == 0:
+                tl.store(dbias + o_o, b_dbias.to(dbias.dtype.element_ty), mask=o_o < OUT)
     elif OF_ROWS:
-        o_n = (i_tile - of_weight) // columns * ROWS + tl.arange(0, ROWS).to(tl.int64)
+        o_n = (i_tile - of_weight * shares) // columns * ROWS + tl.arange(0, ROWS).to(tl.int64)
         # [ROWS, SPAN_IN]
         b_dh = tl.zeros([ROWS, SPAN_IN], dtype=ACC)
         for i_o in range(0, OUT, SPAN_OUT):
@@ -66,3 +101,18 @@ def backward(
         if PLUS:
             b_dh += load_tile(plus, o_n, o_i, num_rows, s_plus, IN, ACC)
         store_tile(dh, b_dh, o_n, o_i, num_rows, IN)
+
+
+@triton.jit(do_not_specialize=["shares"])
+def add_shares(
+    parts, dweight, dbias, shares,
+    OF_WEIGHT: tl.constexpr, OUT: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Gradients of weight and bias: the sums over shares of the rows, added up in one order."""
+    o_s, o_c = tl.arange(0, SHARES), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (o_s < shares)[:, None] & (o_c < OF_WEIGHT + OUT)[None, :]
+    # [BLOCK]
+    b_sum = tl.sum(tl.load(parts + o_s.to(tl.int64)[:, None] * (OF_WEIGHT + OUT) + o_c[None, :], mask=mask, other=0.0), 0)
+    tl.store(dweight + o_c, b_sum.to(dweight.dtype.element_ty), mask=o_c < OF_WEIGHT)
+    m_bias = (o_c >= OF_WEIGHT) & (o_c < OF_WEIGHT + OUT)
+    tl.store(dbias + o_c - OF_WEIGHT, b_sum.to(dbias.dtype.element_ty), mask=m_bias)
