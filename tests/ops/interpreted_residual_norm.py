@@ -21,9 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 @pytest.fixture(params=["one share", "several shares"], autouse=True)
 def _small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles of rows and of channels, from 9 rows on; three shares from 17 rows on."""
-    monkeypatch.setattr(gpu, "NARROW", (8, 16, 4))
-    monkeypatch.setattr(gpu, "BROAD", (8, 16, 4))
+    """Several tiles of rows and of channels, from 17 rows on; several shares where many rows are cut into shares."""
+    monkeypatch.setattr(gpu, "NARROW", (16, 16))
+    monkeypatch.setattr(gpu, "BROAD", (16, 16))
     if request.param == "several shares":
         monkeypatch.setattr(gpu, "FEW", 3)
         monkeypatch.setattr(gpu, "SHARES", 3)

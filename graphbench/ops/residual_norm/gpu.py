@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, unit_stride, wide_of
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, wide_of
 from graphbench.ops.gpu_tiles import TRITON
 from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
 from graphbench.ops.residual_norm.normalization import Normalization, NormInput
@@ -21,10 +21,10 @@ OLDEST = (3, 6)
 """Triton whose kernels take lists of tensors of several types; older ones normalise one input after the other."""
 # Rows up to which one program goes through all of them for its channels; most shares of more rows, and what a share is
 # a multiple of.
-FEW, SHARES, SHARE = 2048, 64, 256
-# (rows, channels, warps) of a tile: of few rows narrow ones, so that there are programs enough; 32 bytes are what
-# memory gives at a time.
-NARROW, BROAD = (256, 8, 8), (64, 32, 4)
+FEW, SHARES, SHARE = 2048, 128, 128
+# (rows, channels) of a tile: of few rows all of them, for channels so few that there are programs enough; 32 bytes are
+# what memory gives at a time. A thread has 32 entries of it.
+NARROW, BROAD, ENTRIES = (2048, 8), (128, 32), 32
 
 
 def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
@@ -112,6 +112,10 @@ class _Rows:
         """Rows of a share of an input."""
         return share_of(len(h), self._longest)
 
+    def stage(self, staged: bool) -> dict[str, Any]:
+        """Whether shares have been summed before, and room for all of them."""
+        return {"STAGED": staged, "SHARES": span_of(self.shares) if staged else 1}
+
     def launch(
         self,
         name: str,
@@ -135,7 +139,10 @@ class _Rows:
 
 def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
     """What depends on the shape of the rows."""
-    return constants_of(width, dtype, *(NARROW if rows <= FEW else BROAD))
+    most, columns = NARROW if rows <= FEW else BROAD
+    tile = min(most, span_of(rows))
+    warps = max(4, tile * min(columns, span_of(width)) // (32 * ENTRIES))
+    return constants_of(width, dtype, tile, columns, warps)
 
 
 def share_of(rows: int, longest: int) -> int:
@@ -179,7 +186,7 @@ class _ResidualNorms(torch.autograd.Function):
         with torch.cuda.device_of(inputs[0][0]):
             if staged:
                 common.launch("share_moments", read, moments)
-            common.launch("forward", written, flags, in_sequence=summed, TRAINING=training, STAGED=staged)
+            common.launch("forward", written, flags, in_sequence=summed, TRAINING=training, **common.stage(staged))
         ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
         ctx.launches, ctx.summed = launches, summed
@@ -219,7 +226,7 @@ class _ResidualNorms(torch.autograd.Function):
             if common.shares > 1:
                 of_sums = [{name: each[name] for name in ("ADDED", "RELU", "P", "Q")} for each in known]
                 common.launch("share_gradient_sums", sums, of_sums)
-            common.launch("backward", rows, known, STAGED=common.shares > 1)
+            common.launch("backward", rows, known, **common.stage(common.shares > 1))
         return None, None, *(x for each in gradients for x in each)
 
 

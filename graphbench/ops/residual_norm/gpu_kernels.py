@@ -63,23 +63,19 @@ def moments(
     ADDED: tl.constexpr, P: tl.constexpr, MASKED: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr,
     ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """(number of real rows of a share, [SPAN] their mean, [SPAN] sum of squared deviations from it)."""
-    b_sum, b_count = tl.zeros([SPAN], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
+    """(number of real rows of a share, [SPAN] their mean, [SPAN] sum of squared deviations from it); rows read once."""
+    count, b_mean, b_squares = 0.0, tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
     for i_n in range(first, last, ROWS):
         o_n = i_n + tl.arange(0, ROWS).to(tl.int64)
         b_real = load_real(real, o_n, last, MASKED)
         b_x = load_input(h, added, seed, o_n, last, s_h, s_added, o_c, m_c, ADDED, P, WIDTH, SPAN, ACC)
-        b_sum += tl.sum(tl.where(b_real[:, None], b_x, 0.0), 0)
-        b_count += b_real.to(ACC)
-    count = tl.sum(b_count, 0)
-    b_mean = b_sum / tl.maximum(count, 1.0)
-    b_squares = tl.zeros([SPAN], dtype=ACC)
-    for i_n in range(first, last, ROWS):
-        o_n = i_n + tl.arange(0, ROWS).to(tl.int64)
-        b_real = load_real(real, o_n, last, MASKED)
-        b_x = load_input(h, added, seed, o_n, last, s_h, s_added, o_c, m_c, ADDED, P, WIDTH, SPAN, ACC)
-        b_centred = tl.where(b_real[:, None], b_x - b_mean[None, :], 0.0)
-        b_squares += tl.sum(b_centred * b_centred, 0)
+        more = tl.sum(b_real.to(ACC), 0)
+        b_of_tile = tl.sum(tl.where(b_real[:, None], b_x, 0.0), 0) / tl.maximum(more, 1.0)
+        b_centred = tl.where(b_real[:, None], b_x - b_of_tile[None, :], 0.0)
+        b_apart, weight = b_of_tile - b_mean, more / tl.maximum(count + more, 1.0)
+        b_squares += tl.sum(b_centred * b_centred, 0) + b_apart * b_apart * count * weight
+        b_mean += b_apart * weight
+        count += more
     return count, b_mean, b_squares
 
 
@@ -101,19 +97,24 @@ def share_moments(
 
 
 @triton.jit
-def joint_moments(parts, shares, o_c, m_c, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr):
+def load_shares(parts, shares, number, of, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.constexpr):
+    """[SHARES, SPAN] number ``number`` of the ``of`` that every share has written; 0 where there is no share."""
+    o_s = tl.arange(0, SHARES)
+    p_parts = parts + (o_s[:, None] * of + number) * WIDTH + o_c[None, :]
+    return tl.load(p_parts, mask=(o_s < shares)[:, None] & m_c[None, :], other=0.0)
+
+
+@triton.jit
+def joint_moments(parts, shares, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.constexpr):
     """The same of all rows: [SPAN] number, mean, sum of squares. Means are joined, never sums of squares subtracted."""
-    b_count, b_mean = tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
-    b_squares = tl.zeros([SPAN], dtype=ACC)
-    for i in range(0, shares):
-        p_parts = parts + i * 3 * WIDTH + o_c
-        b_more = tl.load(p_parts, mask=m_c, other=0.0)
-        b_apart = tl.load(p_parts + WIDTH, mask=m_c, other=0.0) - b_mean
-        b_all = b_count + b_more
-        b_weight = b_more / tl.maximum(b_all, 1.0)
-        b_mean += b_apart * b_weight
-        b_squares += tl.load(p_parts + 2 * WIDTH, mask=m_c, other=0.0) + b_apart * b_apart * b_count * b_weight
-        b_count = b_all
+    b_counts = load_shares(parts, shares, 0, 3, o_c, m_c, WIDTH, SHARES)
+    b_means = load_shares(parts, shares, 1, 3, o_c, m_c, WIDTH, SHARES)
+    b_count = tl.sum(b_counts, 0)
+    # Around the mean of the first share: that of all is found as exactly where it is far from zero.
+    b_first = tl.load(parts + WIDTH + o_c, mask=m_c, other=0.0)
+    b_mean = b_first + tl.sum(b_counts * (b_means - b_first[None, :]), 0) / tl.maximum(b_count, 1.0)
+    b_apart = b_means - b_mean[None, :]
+    b_squares = tl.sum(load_shares(parts, shares, 2, 3, o_c, m_c, WIDTH, SHARES) + b_counts * b_apart * b_apart, 0)
     return b_count, b_mean, b_squares
 
 
@@ -121,7 +122,7 @@ def joint_moments(parts, shares, o_c, m_c, WIDTH: tl.constexpr, SPAN: tl.constex
 def forward(
     h, added, residual, real, seed, weight, bias, running_mean, running_var, parts, statistics, out,
     num_rows, share, s_h, s_added, s_residual,
-    TRAINING: tl.constexpr, STAGED: tl.constexpr, EPS: tl.constexpr, MOMENTUM: tl.constexpr,
+    TRAINING: tl.constexpr, STAGED: tl.constexpr, SHARES: tl.constexpr, EPS: tl.constexpr, MOMENTUM: tl.constexpr,
     ADDED: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -134,7 +135,7 @@ def forward(
     b_bias = tl.load(bias + o_c, mask=m_c, other=0.0).to(ACC)
     if TRAINING:
         if STAGED:
-            b_count, b_mean, b_squares = joint_moments(parts, tl.num_programs(0), o_c, m_c, WIDTH, SPAN, ACC)
+            b_count, b_mean, b_squares = joint_moments(parts, tl.num_programs(0), o_c, m_c, WIDTH, SHARES)
         else:
             count, b_mean, b_squares = moments(
                 h, added, real, seed, first, last, s_h, s_added, o_c, m_c, ADDED, P, MASKED, WIDTH, SPAN, ROWS, ACC
@@ -244,7 +245,7 @@ def share_gradient_sums(
 def backward(
     h, added, real, seed, weight, bias, statistics, grad, parts, dh, dadded, dweight, dbias,
     num_rows, share, s_h, s_added, s_grad,
-    STAGED: tl.constexpr, APART: tl.constexpr,
+    STAGED: tl.constexpr, SHARES: tl.constexpr, APART: tl.constexpr,
     ADDED: tl.constexpr, RELU: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, MASKED: tl.constexpr,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -255,10 +256,8 @@ def backward(
     first, last, o_c, m_c = locate_share(num_rows, share, WIDTH, SPAN)
     b_weight, b_bias, b_mean, b_scale, b_inverse = load_norm(weight, bias, statistics, o_c, m_c, WIDTH, ACC)
     if STAGED:
-        b_dbias, b_dweight = tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
-        for i in range(0, tl.num_programs(0)):
-            b_dbias += tl.load(parts + i * 2 * WIDTH + o_c, mask=m_c, other=0.0)
-            b_dweight += tl.load(parts + (i * 2 + 1) * WIDTH + o_c, mask=m_c, other=0.0)
+        b_dbias = tl.sum(load_shares(parts, tl.num_programs(0), 0, 2, o_c, m_c, WIDTH, SHARES), 0)
+        b_dweight = tl.sum(load_shares(parts, tl.num_programs(0), 1, 2, o_c, m_c, WIDTH, SHARES), 0)
     else:
         b_dbias, b_dweight = gradient_sums(
             h, added, seed, grad, first, last, s_h, s_added, s_grad, o_c, m_c, b_mean, b_scale, b_weight, b_bias,
