@@ -13,7 +13,7 @@ import importlib
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ def _report(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     return cases
 
 
-def _measure(name: str, options: argparse.Namespace) -> list[Case]:
+def _measure(name: str, options: argparse.Namespace) -> Iterable[Case]:
     import torch
 
     device = options.device

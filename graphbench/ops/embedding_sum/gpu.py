@@ -18,7 +18,7 @@ from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024
 # Rows of the batch, rows of the tables and columns of a tile; rows of the batch that one program goes through.
-ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 512
+ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 256
 
 
 def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:

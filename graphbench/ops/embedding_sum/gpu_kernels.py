@@ -28,7 +28,7 @@ def forward(
     m_n, m_c = o_n < num_rows, o_c < WIDTH
     # [ROWS, SPAN]
     b_out = tl.zeros([ROWS, SPAN], dtype=ACC)
-    for i_c in range(0, COLUMNS):
+    for i_c in tl.static_range(COLUMNS):  # so that all are loaded at once
         b_row, m_known = locate_category(index, first, o_n, m_n, i_c, COLUMNS)
         m_read = (m_n & m_known)[:, None] & m_c[None, :]
         b_part = tl.load(table + b_row[:, None] * WIDTH + o_c[None, :], mask=m_read, other=0.0).to(ACC)
@@ -57,7 +57,7 @@ def backward(
         m_n = o_n < num_rows
         # [ROWS, VOCABULARY]
         b_times = tl.zeros([ROWS, VOCABULARY], dtype=ACC)
-        for i_c in range(0, COLUMNS):
+        for i_c in tl.static_range(COLUMNS):  # so that all are loaded at once
             b_row, m_known = locate_category(index, first, o_n, m_n, i_c, COLUMNS)
             m_reads = (m_n & m_known)[:, None] & (b_row[:, None] == o_v[None, :])
             b_times += tl.where(m_reads, 1.0, 0.0).to(ACC)

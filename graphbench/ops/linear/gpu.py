@@ -60,7 +60,7 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
 
 
 def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, maps: int = 1) -> Tensor:
-    """``act(h W^T + b)`` as (maps, R, f / maps), for one map as (R, f); see :data:`graphbench.ops.linear.cpu.Product`."""
+    """``act(h W^T + b)``, see :func:`graphbench.ops.linear.cpu.product`."""
     f, d = weight.shape
     out = h.new_empty((len(h), f) if maps == 1 else (maps, len(h), f // maps))
     known = constants(d, f, h.dtype)
@@ -101,7 +101,7 @@ def gradients(
         if shares > 1:
             add_shares[(-(-(f * d + f) // BLOCK),)](
                 parts, dweight, dbias, shares, OF_WEIGHT=f * d, OUT=f, SHARES=max(16, span_of(shares)), BLOCK=BLOCK,
-                ACC=known["ACC"], num_warps=4, enable_fp_fusion=True,
+                num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
     return dh if wanted[0] else None, dweight, dbias if wanted[1] else None
 

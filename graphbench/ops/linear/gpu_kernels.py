@@ -106,13 +106,14 @@ def backward(
 @triton.jit(do_not_specialize=["shares"])
 def add_shares(
     parts, dweight, dbias, shares,
-    OF_WEIGHT: tl.constexpr, OUT: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+    OF_WEIGHT: tl.constexpr, OUT: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of weight and bias: the sums over shares of the rows, added up in one order."""
     o_s, o_c = tl.arange(0, SHARES), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = (o_s < shares)[:, None] & (o_c < OF_WEIGHT + OUT)[None, :]
     # [BLOCK]
-    b_sum = tl.sum(tl.load(parts + o_s.to(tl.int64)[:, None] * (OF_WEIGHT + OUT) + o_c[None, :], mask=mask, other=0.0), 0)
+    p_parts = parts + o_s.to(tl.int64)[:, None] * (OF_WEIGHT + OUT) + o_c[None, :]
+    b_sum = tl.sum(tl.load(p_parts, mask=mask, other=0.0), 0)
     tl.store(dweight + o_c, b_sum.to(dweight.dtype.element_ty), mask=o_c < OF_WEIGHT)
     m_bias = (o_c >= OF_WEIGHT) & (o_c < OF_WEIGHT + OUT)
     tl.store(dbias + o_c - OF_WEIGHT, b_sum.to(dbias.dtype.element_ty), mask=m_bias)
