@@ -123,10 +123,15 @@ CASES = {
         f"linear-{wide}": Case(
             linear,
             lambda wide=wide: linear.linear_and_rows(x(70, wide[0]), x(*wide[::-1]), x(wide[1]), True),
-            "backward*",
+            "forward* backward*",
         )
         for wide in ((64, 128), (96, 20))
     },
+    "linear-many-rows": Case(
+        linear,
+        lambda: linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), False),
+        "forward* backward* add_shares",
+    ),
     "propagate": Case(
         propagate,
         lambda: propagate.propagate(LoopedAdjacency(ADJACENCY, lambda: pytest.fail("made")), x(5, 96)),

@@ -22,9 +22,9 @@ OLDEST = (3, 6)
 # Rows up to which one program goes through all of them for its channels; most shares of more rows, and what a share is
 # a multiple of.
 FEW, SHARES, SHARE = 2048, 128, 128
-# (rows, channels) of a tile: of few rows all of them, for channels so few that there are programs enough; 32 bytes are
-# what memory gives at a time. A thread has 32 entries of it.
-NARROW, BROAD, ENTRIES = (2048, 8), (128, 32), 32
+# (rows, channels) of a tile: of few rows most, for channels so few that there are programs enough; 32 bytes are what
+# memory gives at a time. A thread has 32 entries of a tile; with more threads than 256 it has too few registers.
+NARROW, BROAD, ENTRIES = (1024, 8), (128, 32), 32
 
 
 def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
