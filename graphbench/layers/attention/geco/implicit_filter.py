@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.ops.sine_network import sine_network
 from graphbench.structures import CapacityRagged, GraphBatch
 from graphbench.structures.size_groups import size_groups
@@ -119,7 +119,7 @@ def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
     groups = size_groups(batch.ragged).taps
     total = segment_sum(taps.abs() if norm == "l1" else taps.square(), groups).clamp(min=torch.finfo(taps.dtype).tiny)
     factor = total.reciprocal() if norm == "l1" else total.rsqrt()
-    return taps * factor.index_select(0, groups.graph_id)
+    return taps * segment_repeat(factor, groups)
 
 
 def norm_over_channels(taps: Tensor) -> Tensor:
