@@ -214,9 +214,9 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     goes_there = any(there) if asked is None else torch.device(asked).type == DEVICE.type
     if asked is None and not goes_there and name not in UNDEFINED:  # most operations: the host's own
         return func(*args, **kwargs)
-    if name in _COPYING:
-        if there[-1] and not (there[0] if name == "copy_" else goes_there):
-            _note(name)
+    kind = _direction(name, there, goes_there) if name in _COPYING and (any(there) or goes_there) else name
+    if kind == "to_host" or (kind == "to_device" and _waits(func, args, kwargs) and tensors[-1].numel()):
+        _note(kind)
     masks_or_counts = False
     if name not in _COPYING and any(there):
         if not all(lies_there or not each.dim() for lies_there, each in zip(there, tensors, strict=True)):
@@ -239,7 +239,6 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name in UNDEFINED and result.is_floating_point():
         result.fill_(math.nan)  # whoever reads it before it is written shows
     if any(there) or goes_there:
-        kind = _direction(name, there, goes_there) if name in _COPYING else name
         for observer in _OBSERVERS:
             observer(kind, tensors, result)
         for recorder in _RECORDERS:
@@ -265,6 +264,12 @@ def _direction(name: str, there: list[bool], goes_there: bool) -> str:
     return name if source == target else "to_device" if target else "to_host"
 
 
+def _waits(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy is not ``non_blocking``; one from the host then waits for the device (no memory is pinned here)."""
+    given = dict(zip((each.name for each in func._schema.arguments), args)) | kwargs
+    return not given.get("non_blocking", False)
+
+
 def _raw(each: Any) -> Any:
     return each.raw if isinstance(each, Elsewhere) else each
 
@@ -283,7 +288,9 @@ def _empty_strided(size: Any, stride: Any, *, dtype: torch.dtype | None = None, 
     return Elsewhere(torch.empty_strided(size, stride, dtype=dtype))
 
 
-def _copy_from(source: Tensor, target: Tensor, *_: Any) -> Tensor:
+def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
+    if not non_blocking and isinstance(target, Elsewhere) and not isinstance(source, Elsewhere):
+        _note("to_device")
     _raw(target).copy_(_raw(source))
     return target
 

@@ -166,7 +166,8 @@ def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for split in ("val", "test"):
         assert result[split] == pytest.approx(expected[split], rel=1e-3, abs=1e-4)
     epochs = 2
-    expected_waits = ("tasks/", "train/", "ops/batch_rows/gpu.py")  # the latter once for every capacity
+    # Once for every capacity; where there is no GPU, for batches, which no memory is pinned for.
+    expected_waits = ("tasks/", "train/", "ops/batch_rows/gpu.py", "to_device structures/")
     assert not [each for each in waits if not any(place in each for place in expected_waits)]
     assert sum("train/tally.py" in each for each in waits) <= 4 * epochs + 3  # a total per split and epoch
 
@@ -206,6 +207,7 @@ def test_the_device_is_strict() -> None:
         with pytest.raises(RuntimeError, match=r"two devices|same device"):
             x + torch.ones(3)
         assert (x + 1).is_cuda if GPU else isinstance(x + 1, Elsewhere)
+        assert torch.ones(3).to(DEVICE, non_blocking=True).device == x.new_full((), 2.0).device == DEVICE
         assert not waits
         for wait in (
             lambda: float(x.sum()),
@@ -213,6 +215,9 @@ def test_the_device_is_strict() -> None:
             lambda: x[x > 1],
             lambda: x.cpu(),
             lambda: x.tolist(),
+            lambda: torch.ones(3).to(DEVICE),
+            lambda: x.copy_(torch.ones(3)),
+            lambda: x.new_tensor(2.0),
         ):
             waits.clear()
             wait()

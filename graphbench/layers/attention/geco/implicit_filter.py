@@ -81,7 +81,8 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
 def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
     if isinstance(batch.ragged, CapacityRagged):  # whose sizes are known to the device only
         return _embedded(*size_groups(batch.ragged).positions(), emb_dim).to(dtype)
-    return positional_embedding(batch.ragged.distinct_sizes, emb_dim).to(batch.device, dtype)
+    embedding = positional_embedding(batch.ragged.distinct_sizes, emb_dim)
+    return embedding.to(batch.device, dtype, non_blocking=True)
 
 
 def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:
