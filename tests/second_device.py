@@ -119,8 +119,6 @@ _WAITS: list[str] = []
 # Called with every operation of the device: its name (copies: "to_device", "to_host"), its tensors and its result.
 Observer = Callable[[str, list[Tensor], Any], None]
 _OBSERVERS: list[Observer] = []
-
-
 # Called with every operation on tensors of the device as it is done: function, arguments on the CPU, result.
 Recorder = Callable[[Any, Any, dict[str, Any], Any], None]
 _RECORDERS: list[Recorder] = []
@@ -215,7 +213,10 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if asked is None and not goes_there and name not in UNDEFINED:  # most operations: the host's own
         return func(*args, **kwargs)
     kind = _direction(name, there, goes_there) if name in _COPYING and (any(there) or goes_there) else name
-    if kind == "to_host" or (kind == "to_device" and _waits(func, args, kwargs) and tensors[-1].numel()):
+    # The third argument of copy_ is non_blocking, too.
+    if kind == "to_device" and tensors[-1].numel() and not (kwargs.get("non_blocking") or any(args[2:])):
+        _note(kind)
+    elif kind == "to_host":
         _note(kind)
     masks_or_counts = False
     if name not in _COPYING and any(there):
@@ -262,12 +263,6 @@ def _direction(name: str, there: list[bool], goes_there: bool) -> str:
     """Name of a copy: between host and device, or the operation's where both ends lie there."""
     source, target = (there[1], there[0]) if name == "copy_" else (there[0], goes_there)
     return name if source == target else "to_device" if target else "to_host"
-
-
-def _waits(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy is not ``non_blocking``; one from the host then waits for the device (no memory is pinned here)."""
-    given = dict(zip((each.name for each in func._schema.arguments), args)) | kwargs
-    return not given.get("non_blocking", False)
 
 
 def _raw(each: Any) -> Any:
