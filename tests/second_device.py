@@ -119,8 +119,6 @@ _WAITS: list[str] = []
 # Called with every operation of the device: its name (copies: "to_device", "to_host"), its tensors and its result.
 Observer = Callable[[str, list[Tensor], Any], None]
 _OBSERVERS: list[Observer] = []
-
-
 # Called with every operation on tensors of the device as it is done: function, arguments on the CPU, result.
 Recorder = Callable[[Any, Any, dict[str, Any], Any], None]
 _RECORDERS: list[Recorder] = []
@@ -214,9 +212,12 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     goes_there = any(there) if asked is None else torch.device(asked).type == DEVICE.type
     if asked is None and not goes_there and name not in UNDEFINED:  # most operations: the host's own
         return func(*args, **kwargs)
-    if name in _COPYING:
-        if there[-1] and not (there[0] if name == "copy_" else goes_there):
-            _note(name)
+    kind = _direction(name, there, goes_there) if name in _COPYING and (any(there) or goes_there) else name
+    # The third argument of copy_ is non_blocking, too.
+    if kind == "to_device" and tensors[-1].numel() and not (kwargs.get("non_blocking") or any(args[2:])):
+        _note(kind)
+    elif kind == "to_host":
+        _note(kind)
     masks_or_counts = False
     if name not in _COPYING and any(there):
         if not all(lies_there or not each.dim() for lies_there, each in zip(there, tensors, strict=True)):
@@ -239,7 +240,6 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name in UNDEFINED and result.is_floating_point():
         result.fill_(math.nan)  # whoever reads it before it is written shows
     if any(there) or goes_there:
-        kind = _direction(name, there, goes_there) if name in _COPYING else name
         for observer in _OBSERVERS:
             observer(kind, tensors, result)
         for recorder in _RECORDERS:
@@ -283,7 +283,9 @@ def _empty_strided(size: Any, stride: Any, *, dtype: torch.dtype | None = None, 
     return Elsewhere(torch.empty_strided(size, stride, dtype=dtype))
 
 
-def _copy_from(source: Tensor, target: Tensor, *_: Any) -> Tensor:
+def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
+    if not non_blocking and isinstance(target, Elsewhere) and not isinstance(source, Elsewhere):
+        _note("to_device")
     _raw(target).copy_(_raw(source))
     return target
 

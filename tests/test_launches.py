@@ -36,11 +36,19 @@ def _exceeds(numbers: list[int], budget: list[int]) -> bool:
 def test_what_is_counted() -> None:
     with counting() as ledger:
         with ledger.phase("copy"):
-            x = torch.arange(6.0).view(2, 3).to(DEVICE)
+            x = torch.arange(6.0).view(2, 3).to(DEVICE, non_blocking=True)
+        with ledger.phase("copy that waits"):
+            x.new_empty(6).copy_(torch.arange(6.0))
         with ledger.phase("view"):
             row = x.t()[0]
         with ledger.phase("sum"):
             row = row + row.sum()
         with ledger.phase("wait"):
             row.sum().item()
-    assert ledger.totals() == {"copy": [0, 1, 0], "view": [0, 0, 0], "sum": [2, 0, 0], "wait": [1, 0, 1]}
+    assert ledger.totals() == {
+        "copy": [0, 1, 0],
+        "copy that waits": [0, 1, 1],
+        "view": [0, 0, 0],
+        "sum": [2, 0, 0],
+        "wait": [1, 0, 1],
+    }

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from graphbench.errors import check_one_of
 from graphbench.ops.graph_layer_norm import graph_layer_norm
 from graphbench.ops.residual_norm import ALONE, Normalization, NormInput, Surroundings, batch_norm, residual_norms
-from graphbench.ops.segment import segment_mean
+from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level, RealRows
 
@@ -174,9 +174,9 @@ class GraphNorm(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Normalises every graph by the statistics of its nodes."""
         ragged = batch.ragged
-        centred = h - (segment_mean(h, ragged) * self.mean_scale).index_select(0, ragged.graph_id)
+        centred = h - segment_repeat(segment_mean(h, ragged) * self.mean_scale, ragged)
         scale = (segment_mean(centred.square(), ragged) + self.eps).rsqrt() * self.weight
-        return torch.addcmul(self.bias, centred, scale.index_select(0, ragged.graph_id))
+        return torch.addcmul(self.bias, centred, segment_repeat(scale, ragged))
 
     def extra_repr(self) -> str:
         """The width, in ``print(model)``."""

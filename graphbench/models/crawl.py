@@ -16,7 +16,7 @@ from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.random_walks import Walks, along, draw_walks, fixed_walks
 from graphbench.ops.propagate import mean_at_target
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.adjacency import Adjacency, adjacency
@@ -177,5 +177,5 @@ class CRaWl(EncodedModel):
             if number < len(self.updates):
                 heard = segment_sum(h, batch.ragged)
                 v = self.updates[number](heard if v is None else heard + v, batch, "graph")
-                h = h + v.index_select(0, batch.ragged.graph_id)
+                h = h + segment_repeat(v, batch.ragged)
         return self.head(self.norm(h, batch).relu(), batch)

@@ -15,7 +15,7 @@ from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
 from graphbench.models.virtual_node import virtual_update
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
 
@@ -75,7 +75,7 @@ class DeeperGCN(EncodedModel):
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
         x, e, batch = self.encode(batch)
-        h, graph = as_dense(x), batch.ragged.graph_id
+        h = as_dense(x)
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
         for number, layer in enumerate(self.layers):
             state = self.dropout(self.norms[number - 1](h, batch).relu()) if number else h
@@ -83,7 +83,7 @@ class DeeperGCN(EncodedModel):
                 if number:
                     heard = v + segment_sum(state, batch.ragged)
                     v = self.dropout(self.virtual_updates[number - 1](heard, batch, "graph"))
-                state = state + v.index_select(0, graph)
+                state = state + segment_repeat(v, batch.ragged)
             new, _, _ = layer.step(state, self.tables.of(e, number), batch)
             h = h + new if number else new
         return self.head(self.dropout(self.norms[-1](h, batch)), batch)

@@ -18,7 +18,7 @@ from graphbench.layers.norm import BatchNorm
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import gated_mean, propagate
-from graphbench.ops.segment import segment_mean, segment_sum
+from graphbench.ops.segment import segment_mean, segment_repeat, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
 
@@ -201,7 +201,6 @@ class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
 
 def _unit_columns(q: Tensor, batch: GraphBatch) -> Tensor:
     """(N, K) with mean 0 and length 1 of every column within every graph."""
-    graph = batch.ragged.graph_id
-    q = q - segment_mean(q, batch.ragged).index_select(0, graph)
+    q = q - segment_repeat(segment_mean(q, batch.ragged), batch.ragged)
     length = (segment_sum(q.square(), batch.ragged) + _EPS).sqrt()
-    return q / length.index_select(0, graph)
+    return q / segment_repeat(length, batch.ragged)

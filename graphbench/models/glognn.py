@@ -19,7 +19,7 @@ from graphbench.models.adjacency_rows import AdjacencyRows
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.requirements import check_per_node
 from graphbench.ops.propagate import propagate
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -169,4 +169,4 @@ def _by_graph(rows: Tensor, matrices: Tensor, batch: GraphBatch) -> Tensor:
     """(N, c): every row times the matrix (c, c) of its graph."""
     if batch.num_graphs == 1:
         return rows @ matrices[0]
-    return torch.einsum("nc,ncd->nd", rows, matrices.index_select(0, batch.ragged.graph_id))
+    return torch.einsum("nc,ncd->nd", rows, segment_repeat(matrices, batch.ragged))

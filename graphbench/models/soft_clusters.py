@@ -64,7 +64,7 @@ def cluster_loss(share: Tensor, batch: GraphBatch) -> Tensor:
     joined = share * propagate(batch.adjacency(), share)
     within = segment_sum(share.unsqueeze(2) * share.unsqueeze(1), batch.ragged).square()
     pairs = batch.ragged.size_tensor.square().to(share.dtype)
-    count, joins = share.new_tensor(float(len(share))), share.new_tensor(float(batch.num_edges))
+    count, joins = share.new_full((), len(share)), share.new_full((), batch.num_edges)
     if nodes is not None and edges is not None and graphs is not None:
         entropy, joined, within, pairs = (
             nodes.select(entropy),

@@ -21,7 +21,7 @@ from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NormedSequential
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.requirements import EdgeTables, Tables, check_same_width, local_layers
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
 
@@ -108,7 +108,7 @@ class MessagePassing(nn.Module):
         v = None if self.virtual is None else self.virtual.expand(batch.num_graphs, -1)
         encoded = h  # with a virtual node, after it has spoken to them
         for number, layer in enumerate(self.layers):
-            x = h if v is None else as_dense(h) + v.index_select(0, batch.ragged.graph_id)
+            x = h if v is None else as_dense(h) + segment_repeat(v, batch.ragged)
             encoded = encoded if number else x
             new, e_new, _ = layer.step(readable(x, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e

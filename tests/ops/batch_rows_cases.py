@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from graphbench.ops.batch_rows import Field
@@ -10,7 +12,7 @@ SIZES, EDGES, PAIRS = [2, 3, 1, 0, 4], [3, 4, 0, 0, 5], [4, 9, 1, 0, 16]
 GRAPHS = [[1, 0], [4, 3, 2, 1], [3], [2, 2, 2, 4]]
 
 
-def data() -> tuple[torch.Tensor, list[Field]]:
+def data(device: str = "cpu") -> tuple[torch.Tensor, list[Field]]:
     """Five graphs, and every kind of field."""
     generator = torch.Generator().manual_seed(0)
     ptr = torch.stack([torch.tensor([0, *sizes]).cumsum(0) for sizes in (SIZES, EDGES, PAIRS)])
@@ -28,4 +30,4 @@ def data() -> tuple[torch.Tensor, list[Field]]:
         Field(torch.randn(5, 40, generator=generator), "graphs"),
         Field(torch.arange(5, dtype=torch.int8), "graphs", widen=True),
     ]
-    return ptr, fields
+    return ptr.to(device), [replace(field, source=field.source.to(device)) for field in fields]

@@ -7,17 +7,17 @@ import torch
 
 from graphbench.ops.batch_rows import Field, Room, batch_rows
 from tests.ops.batch_rows_cases import GRAPHS, data
-from tests.ops.ragged_inputs import BACKEND
+from tests.ops.ragged_inputs import BACKEND, DEVICE
 
 
 def test_rows_are_those_of_the_loop_over_graphs() -> None:
     """Also where there is no padding edge and where graphs stay empty."""
-    ptr, fields = data()
+    ptr, fields = data(DEVICE)
     for graphs in GRAPHS:
         most = [int(sum(ptr[level, g + 1] - ptr[level, g] for g in graphs)) for level in range(3)]
         for extra in (0, 1, 7):
             room = Room((most[0] + extra + 1, most[1] + extra, most[2] + 3 * extra), 4, 3)
-            numbers = torch.tensor([*graphs, *[-1] * extra])
+            numbers = torch.tensor([*graphs, *[-1] * extra], device=DEVICE)
             expected = batch_rows(numbers, ptr, fields, room, backend="reference")
             received = batch_rows(numbers, ptr, fields, room, backend=BACKEND)
             assert torch.equal(received.offsets, expected.offsets)

@@ -148,6 +148,7 @@ CASES = {
         "gated_mean gated_mean_at_target gated_mean_at_source",
     ),
     "segment": Case(segment, lambda: segment.segment_mean(x(104, 96), RAGGED), "sum_rows spread_rows"),
+    "segment_repeat": Case(segment, lambda: segment.segment_repeat(x(3, 96), RAGGED), "spread_rows sum_rows"),
     "segment_flip": Case(
         segment, lambda: segment.segment_flip(x(104, 96), torch.zeros(3, 96, dtype=torch.int64), RAGGED), "flip_rows"
     ),

@@ -32,7 +32,8 @@ AROUND = {
 def normalization(training: bool = True, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Normalization:
     mean, var = torch.linspace(-1, 1, WIDTH, dtype=dtype), torch.linspace(0.5, 2, WIDTH, dtype=dtype)
     one, zero = torch.ones(WIDTH, dtype=dtype), torch.zeros(WIDTH, dtype=dtype)
-    return Normalization(one, zero, mean.to(device), var.to(device), training)
+    weight, bias, mean, var = (each.to(device) for each in (one, zero, mean, var))
+    return Normalization(weight, bias, mean, var, training)
 
 
 def case(

@@ -1,4 +1,4 @@
-"""Reductions over the rows of every graph."""
+"""Reductions over the rows of every graph, and rows of graphs repeated for their nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import segment_flip, segment_max, segment_mean, segment_softmax, segment_sum
+from graphbench.ops.segment import (
+    segment_flip,
+    segment_max,
+    segment_mean,
+    segment_repeat,
+    segment_softmax,
+    segment_sum,
+)
 from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import (
     AWKWARD,
@@ -51,8 +58,36 @@ def test_error_in_float32(operator) -> None:
     assert_within_budget(*both, [x])
 
 
+@SIZES
+@pytest.mark.parametrize("shape", [(), (80 if KERNELS else 3,), (2, 3)], ids=str)
+def test_repeated_rows_equal_the_reference(sizes: list[int], shape: tuple[int, ...]) -> None:
+    ragged = Ragged.from_sizes(sizes, DEVICE)
+    x = normal(ragged.num_graphs, *shape).detach().to(DEVICE).requires_grad_()
+    both = (partial(segment_repeat, ragged=ragged, backend=backend) for backend in (BACKEND, "reference"))
+    assert_same(*both, [x])
+
+
+def test_repeated_rows_gradcheck() -> None:
+    ragged = Ragged.from_sizes([3, 0, 1, 40])
+    assert torch.autograd.gradcheck(lambda x: segment_repeat(x, ragged), [normal(4, 2)])
+
+
+def test_repeated_rows_error_in_float32() -> None:
+    """The gradient of a graph is a sum over its rows."""
+    ragged = Ragged.from_sizes([1024, 3, 444, 0, 64], DEVICE)
+    x = normal(ragged.num_graphs, 4).detach().to(DEVICE).requires_grad_()
+    both = (partial(segment_repeat, ragged=ragged, backend=backend) for backend in (BACKEND, "reference"))
+    assert_within_budget(*both, [x])
+
+
+def test_repeated_rows_need_one_per_graph() -> None:
+    with pytest.raises(ValueError, match=r"one row per graph \(2\), received shape \(3, 2\)"):
+        segment_repeat(torch.zeros(3, 2), Ragged.from_sizes([1, 2]))
+
+
 def test_by_hand() -> None:
     ragged, x = Ragged.from_sizes([2, 0, 1]), torch.tensor([[1.0], [3.0], [-5.0]])
+    assert segment_repeat(x, ragged).flatten().tolist() == [1.0, 1.0, -5.0]
     assert segment_sum(x, ragged).flatten().tolist() == [4.0, 0.0, -5.0]
     assert segment_mean(x, ragged).flatten().tolist() == [2.0, 0.0, -5.0]
     assert segment_max(x, ragged).flatten().tolist() == [3.0, 0.0, -5.0]
@@ -91,8 +126,12 @@ def test_parts_of_wider_rows_and_large_graphs(monkeypatch: pytest.MonkeyPatch) -
     ragged, wide = Ragged.from_sizes([40, 3], DEVICE), normal(43, 9).detach().to(DEVICE)
     expected = segment_sum(wide[:, 2:7], ragged, backend="reference")
     torch.testing.assert_close(segment_sum(wide[:, 2:7], ragged, backend="gpu"), expected)
-    set_kernels(monkeypatch, "segment", LARGEST=39, sum_rows=None)
+    columns = wide[:2, 2:7]
+    repeated = segment_repeat(columns, ragged, backend="reference")
+    assert torch.equal(segment_repeat(columns, ragged, backend="gpu"), repeated)
+    set_kernels(monkeypatch, "segment", LARGEST=39, sum_rows=None, spread_rows=None)
     torch.testing.assert_close(segment_sum(wide[:, 2:7], ragged, backend="gpu"), expected)
+    assert torch.equal(segment_repeat(columns, ragged, backend="gpu"), repeated)
 
 
 def test_half_precision_sums_in_float32() -> None:

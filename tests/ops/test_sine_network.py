@@ -18,6 +18,10 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "sine_network", ROWS=16, COLUMNS=16)
 
 
+def placed(values: list[Tensor]) -> list[Tensor]:
+    return [x.detach().to(DEVICE).requires_grad_() for x in values]
+
+
 def using(backend: str, rows: int, dtype: torch.dtype) -> Callable[..., Tensor]:
     z = torch.linspace(-1, 1, rows * 5, dtype=torch.float64, device=DEVICE).view(rows, 5)
     return lambda *values: call(z.to(values[0].dtype if dtype is torch.float32 else dtype), *values, backend=backend)
@@ -25,20 +29,20 @@ def using(backend: str, rows: int, dtype: torch.dtype) -> Callable[..., Tensor]:
 
 @pytest.mark.parametrize(("rows", "layers"), [(0, 2), (1, 1), (40, 3)])
 def test_equals_the_equation(rows: int, layers: int) -> None:
-    values = [x.detach().to(DEVICE).requires_grad_() for x in parameters(5, 20, layers, 40)]
+    values = placed(parameters(5, 20, layers, 40))
     both = (using(backend, rows, torch.float64) for backend in (BACKEND, "reference"))
     assert_same(*both, values)
 
 
 def test_error_in_float32() -> None:
     both = (using(backend, 40, torch.float32) for backend in (BACKEND, "reference"))
-    assert_within_budget(*both, parameters(5, 20, 2, 40))
+    assert_within_budget(*both, placed(parameters(5, 20, 2, 40)))
 
 
 @of_kernels
 def test_wider_networks_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "sine_network", WIDEST=16, forward=None)
-    values = [x.detach().to(DEVICE).requires_grad_() for x in parameters(5, 20, 2, 40)]
+    values = placed(parameters(5, 20, 2, 40))
     assert_same(*(using(backend, 9, torch.float64) for backend in (BACKEND, "reference")), values)
 
 

@@ -45,7 +45,7 @@ class BatchAssembler:
         offsets = [store.node_ptr, store.edge_ptr, *(edges.ptr.cpu() for edges in store.edge_sets.values())]
         if self._has_pairs:
             offsets.append(torch.from_numpy(store.pair_ptr))
-        self._ptr = torch.stack([each.to(torch.int64) for each in offsets]).to(store.device)
+        self._ptr = torch.stack([each.to(torch.int64) for each in offsets]).to(store.device, non_blocking=True)
         self._fields = self._named_fields()
         self._sizes = store.sizes.numpy()
         self._edge_counts = store.edge_counts.numpy()

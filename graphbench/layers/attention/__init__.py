@@ -11,7 +11,7 @@
 
         def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
             mean = segment_mean(self.lin(h), batch.ragged)
-            return self.scale * mean.index_select(0, batch.ragged.graph_id)
+            return self.scale * segment_repeat(mean, batch.ragged)
 
 ``forward`` maps h (N, dim) to h' (N, dim), without residual and norm, graph by graph, without padding. An attention
 that passes state to the next block is a :class:`~graphbench.layers.contract.StatefulAttention` and returns

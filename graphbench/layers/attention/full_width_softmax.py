@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from graphbench.errors import check_one_of
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.linear_attention.norms import inverse_norms
+from graphbench.ops.segment import segment_repeat
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -68,7 +69,7 @@ class FullWidthSoftmax(GlobalAttention):
         if self.norm == "frobenius":
             scale = inverse_norms(q, batch.ragged, "frobenius") * inverse_norms(k, batch.ragged, "frobenius")
             # The operator divides by sqrt(dim).
-            q = q * (scale * h.shape[1] ** 0.5).index_select(0, batch.ragged.graph_id).view(-1, 1, 1).to(q.dtype)
+            q = q * segment_repeat(scale * h.shape[1] ** 0.5, batch.ragged).view(-1, 1, 1).to(q.dtype)
         return softmax_attention(q, k, v, batch.ragged).mean(1)
 
     def extra_repr(self) -> str:

@@ -20,7 +20,7 @@ from graphbench.ops.kernel_attention import (
     kernel_attention_sums,
 )
 from graphbench.ops.propagate import propagate
-from graphbench.ops.segment import segment_max
+from graphbench.ops.segment import segment_max, segment_repeat
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.adjacency import Adjacency
@@ -176,7 +176,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         """(N, H, K) exp(g / tau), divided by the largest of the graph, which cancels."""
         dtype = torch.promote_types(v.dtype, torch.float32)
         gumbel = -torch.empty(*v.shape[:2], self.gumbel_samples, dtype=dtype, device=v.device).exponential_().log()
-        top = segment_max(gumbel, batch.ragged).index_select(0, batch.ragged.graph_id)
+        top = segment_repeat(segment_max(gumbel, batch.ragged), batch.ragged)
         return torch.exp((gumbel - top) / self.tau)
 
     def _along_edges(self, bias: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:

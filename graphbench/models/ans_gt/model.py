@@ -103,7 +103,7 @@ class ANSGT(EncodedModel):
             states.append(first.unflatten(0, (len(part), every)).mean(1))
         z = h.new_zeros(batch.num_nodes, h.shape[1])
         if len(rows):
-            z = z.index_copy(0, rows.to(h.device), torch.cat(states))
+            z = z.index_copy(0, rows.to(h.device, non_blocking=True), torch.cat(states))
         if self.training and self.settings.update_period:
             self.bandit.end_step()
         return self.head(z, batch)
@@ -125,7 +125,7 @@ class ANSGT(EncodedModel):
         if self.training and self.settings.update_period:
             significance = t.new_zeros(there.numel())
             significance = significance.index_copy(0, at, last.significance(t, phi, sequences)).view(there.shape)
-            weight = drawn.weight[rows, picks].to(t)
+            weight = drawn.weight[rows, picks].to(t.device, t.dtype, non_blocking=True)
             self.bandit.add(significance[:, 1 : 1 + weight.shape[1]], weight)
         t = last(t, phi, sequences)
         return self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
@@ -136,13 +136,14 @@ class ANSGT(EncodedModel):
         index = nodes.clamp(min=0)
         if around.cluster is not None and around.coarse is not None:
             count = len(around.cluster)
-            cluster = torch.cat([around.cluster[index], around.cluster[index[:, :1]]], 1).to(h.device)
+            cluster = torch.cat([around.cluster[index], around.cluster[index[:, :1]]], 1)
+            cluster = cluster.to(h.device, non_blocking=True)
             to_own = around.coarse[:, cluster[:, :1], cluster].permute(1, 2, 0)
             phi = torch.cat([phi, to_own[:, :-1].unsqueeze(1)], 1)
             phi = torch.cat([phi, to_own.unsqueeze(2)], 2)
             index = torch.cat([index, count + around.cluster[index[:, :1]]], 1)
             there = torch.cat([there, there[:, :1]], 1)
-        tokens = h[index.to(h.device)]
+        tokens = h[index.to(h.device, non_blocking=True)]
         extra, (count, length) = self.settings.global_nodes, index.shape
         learned = self.global_encodings.weight
         phi = torch.cat([phi, learned.view(1, extra, 1, -1).expand(count, -1, length, -1)], 1)
@@ -162,7 +163,7 @@ class ANSGT(EncodedModel):
 
 def _cluster_means(h: Tensor, cluster: Tensor) -> Tensor:
     """(C, dim) mean states of the members of every super-node."""
-    index = cluster.to(h.device)
+    index = cluster.to(h.device, non_blocking=True)
     count = h.new_zeros(int(cluster.max()) + 1 if len(cluster) else 0, 1)
     size = count.index_add(0, index, h.new_ones(len(h), 1))
     return h.new_zeros(len(count), h.shape[1]).index_add(0, index, h) / size

@@ -43,14 +43,14 @@ class Proximities:
         there = sequences >= 0
         index = sequences.clamp(min=0)
         if self._powers is not None:
-            rows = index.to(self._device)
+            rows = index.to(self._device, non_blocking=True)
             found = self._powers[:, rows.unsqueeze(2), rows.unsqueeze(1)].permute(1, 2, 3, 0)
         else:
             halves = [((k + 1) // 2, k // 2) for k in range(1, self._orders + 1)]
             found = torch.stack([self._products(index.numpy(), *half) for half in halves], 3)
-            found = found.to(self._device, self._dtype)
-        mask = (there.unsqueeze(2) & there.unsqueeze(1)).unsqueeze(3).to(self._device)
-        return found * mask
+            found = found.to(self._device, self._dtype, non_blocking=True)
+        mask = (there.unsqueeze(2) & there.unsqueeze(1)).unsqueeze(3)
+        return found * mask.to(self._device, non_blocking=True)
 
     def _products(self, sequences: np.ndarray, left: int, right: int) -> Tensor:
         """(S, L, L) of the power left + right: every sequence has columns of its own in one sparse product."""

@@ -95,5 +95,5 @@ def _plain(x: Tensor) -> Tensor:
 
 @functools.cache  # recorded graphs read what is kept here
 def _on_device(values: tuple[int, ...], device: torch.device) -> Tensor:
-    """Copied once, so that no graph records a copy."""
+    """Copied once, so that no graph records a copy; the host waits, as trainings on other streams read it, too."""
     return torch.tensor(values).to(device)

@@ -56,5 +56,5 @@ def _pair_index(scope: Scope, graph: int, node: int, size: int) -> Tensor:
     pair = distances.col.new_full((size, size), -1)
     for i in range(size):
         first, last = distances.row_ptr[node + i : node + i + 2].tolist()
-        pair[i, distances.col[first:last] - node] = torch.arange(first, last)
+        pair[i, distances.col[first:last] - node] = torch.arange(first, last, device=pair.device)
     return pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.structures import Ragged
 
 
@@ -14,7 +14,7 @@ def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, ep
     entries = (ragged.size_tensor.clamp(min=1) * h.shape[1]).to(h.dtype).unsqueeze(1)
     # Sums over channels first, so that the sum over nodes has one column.
     mean = segment_sum(h.sum(1, keepdim=True), ragged) / entries
-    centred = h - mean.index_select(0, ragged.graph_id)
+    centred = h - segment_repeat(mean, ragged)
     variance = segment_sum(centred.square().sum(1, keepdim=True), ragged) / entries
-    scale = (variance + eps).rsqrt().index_select(0, ragged.graph_id)
+    scale = segment_repeat((variance + eps).rsqrt(), ragged)
     return torch.addcmul(bias, centred * scale, weight)

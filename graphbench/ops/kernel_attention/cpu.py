@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype
-from graphbench.ops.segment.cpu import segment_max, segment_sum
+from graphbench.ops.segment.cpu import segment_max, segment_repeat, segment_sum
 from graphbench.structures import Ragged
 
 
@@ -63,7 +63,7 @@ def edge_weights(
     """See :func:`graphbench.ops.kernel_attention.edge_weights`."""
     with torch.autocast(q.device.type, enabled=False):
         features_q, features_k = _features(q, k, projection, ragged, eps)
-        total = segment_sum(features_k, ragged).index_select(0, ragged.graph_id)
+        total = segment_repeat(segment_sum(features_k, ragged), ragged)
         total_NH = (features_q * total).sum(2)
         shared_EH = (features_q.index_select(0, target) * features_k.index_select(0, source)).sum(2)
         # Not in the type of q: half precision takes small weights, whose logarithm is asked for, for 0.
@@ -76,7 +76,7 @@ def _features(q: Tensor, k: Tensor, projection: Tensor, ragged: Ragged, eps: flo
     q, k, projection = q.to(wide), k.to(wide), projection.to(wide)
     exponent_q, along_q = exponents(q, projection)
     exponent_k, along_k = exponents(k, projection)
-    top_k_NH1 = segment_max(along_k.amax(2), ragged).index_select(0, ragged.graph_id).unsqueeze(2)
+    top_k_NH1 = segment_repeat(segment_max(along_k.amax(2), ragged), ragged).unsqueeze(2)
     features_q = torch.exp(exponent_q - along_q.amax(2, keepdim=True)) + eps
     return features_q, torch.exp(exponent_k - top_k_NH1) + eps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment import segment_mean, segment_sum
+from graphbench.ops.segment import segment_mean, segment_repeat, segment_sum
 from graphbench.structures import Ragged
 
 NORMS = ("frobenius", "l2")
@@ -39,7 +39,7 @@ def without_cancelled(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor
             q_wide, k_wide = unit_rows(q_wide), unit_rows(k_wide)
         scale = inverse_norms(q_wide, ragged, norm) * inverse_norms(k_wide, ragged, norm)
         mean = segment_mean(k_wide.flatten(1), ragged).view(-1, *k.shape[1:]) * scale.to(wide).view(-1, 1, 1)
-        total = 1 + (q_wide * mean.index_select(0, ragged.graph_id)).sum(2, keepdim=True)
+        total = 1 + (q_wide * segment_repeat(mean, ragged)).sum(2, keepdim=True)
         nothing_left = total < 4 * torch.finfo(wide).eps
     return q.masked_fill(nothing_left, 0.0)
 
@@ -66,7 +66,7 @@ def bound_of(q: Tensor, k: Tensor, ragged: Ragged, norm: str) -> Tensor:
     mean = segment_mean(_lengths(k), ragged)
     if norm != "l2":
         mean = mean * (inverse_norms(q, ragged, norm) * inverse_norms(k, ragged, norm)).unsqueeze(1)
-    return _lengths(q) * mean.index_select(0, ragged.graph_id)
+    return _lengths(q) * segment_repeat(mean, ragged)
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ def edge_softmax(adj: Adjacency, logits: Tensor) -> Tensor:
     for node in range(adj.num_nodes):
         arriving = [edge for edge, (_, t) in enumerate(_edges(adj)) if t == node]
         if arriving:
-            out = out.index_copy(0, torch.as_tensor(arriving), torch.softmax(logits[arriving], 0))
+            out = out.index_copy(0, torch.as_tensor(arriving, device=out.device), torch.softmax(logits[arriving], 0))
     return out
 
 

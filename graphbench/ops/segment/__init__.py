@@ -1,4 +1,4 @@
-"""Reductions over the rows of every graph."""
+"""Reductions over the rows of every graph, and rows of graphs repeated for their nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
-__all__ = ["segment_flip", "segment_max", "segment_mean", "segment_softmax", "segment_sum"]
+__all__ = ["segment_flip", "segment_max", "segment_mean", "segment_repeat", "segment_softmax", "segment_sum"]
 
 
 _FLIP = Backends(reference.segment_flip, cpu.segment_flip, gpu=True)
 _SUM = Backends(reference.segment_sum, cpu.segment_sum, gpu=True)
 _MEAN = Backends(reference.segment_mean, cpu.segment_mean, gpu=True)
+_REPEAT = Backends(reference.segment_repeat, cpu.segment_repeat, gpu=True)
 _MAX = Backends(reference.segment_max, cpu.segment_max)
 _SOFTMAX = Backends(reference.segment_softmax, cpu.segment_softmax)
 
@@ -51,6 +52,29 @@ def segment_max(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
     The gradient is shared equally among entries that attain the maximum, as in :func:`torch.amax`.
     """
     return _MAX.choose(backend, x)(_checked(x, ragged), ragged)
+
+
+@library_op(lambda x, ragged, **_: x.new_empty((ragged.num_rows, *x.shape[1:])))
+def segment_repeat(x: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:
+    """Row of the graph of every row: the adjoint of :func:`segment_sum`, ``out[i] = x[g]`` for the rows i of graph g.
+
+    The gradient of a graph is the sum over its rows, added in the same order every time (``index_select`` and indexing
+    add it in any order on a GPU).
+
+    Args:
+        x: (G, ...) floating, one row per graph.
+        ragged: the partition of the rows.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
+
+    Returns:
+        (N, ...).
+
+    Raises:
+        ValueError: there is not one row per graph.
+    """
+    if x.shape[0] != ragged.num_graphs:
+        raise ValueError(f"x must have one row per graph ({ragged.num_graphs}), received shape {tuple(x.shape)}")
+    return _REPEAT.choose(backend, x)(x, ragged)
 
 
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged, *, backend: str = "auto") -> Tensor:

@@ -43,6 +43,13 @@ def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
     return segment_sum(x, ragged) / sizes.view(-1, *(1 for _ in x.shape[1:]))
 
 
+def segment_repeat(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_repeat`."""
+    if x.device.type == "cpu":  # whose own backward pass adds in the order of the rows
+        return x.index_select(0, ragged.graph_id)
+    return _SegmentRepeat.apply(x, ragged)  # type: ignore[no-untyped-call]
+
+
 @torch.no_grad()
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_flip`."""
@@ -121,6 +128,18 @@ class _SegmentSum(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return _spread(grad, ctx.ragged), None
+
+
+class _SegmentRepeat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ragged: Ragged) -> Tensor:
+        ctx.ragged = ragged
+        return x.index_select(0, ragged.graph_id)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return sum_rows(grad, ctx.ragged), None
 
 
 def _max_rows(x: Tensor, ragged: Ragged) -> Tensor:

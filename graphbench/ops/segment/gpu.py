@@ -1,4 +1,4 @@
-"""Sums and means over the rows of every graph, a Triton kernel forward and one backward, without tables (README)."""
+"""Sums, means and repeated rows of graphs, a Triton kernel forward and one backward, without tables (README)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
     return _apply(x, ragged, True) if _reaches(x, ragged) else cpu.segment_mean(x, ragged)
 
 
+def segment_repeat(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_repeat`; graphs of more than 1024 rows go through torch code."""
+    if not _reaches(x, ragged):
+        return cpu.segment_repeat(x, ragged)
+    rows = x if x.dim() == 2 else x.reshape(len(x), -1)
+    out: Tensor = _SegmentRepeat.apply(rows, ragged)  # type: ignore[no-untyped-call]
+    return out.view(ragged.num_rows, *x.shape[1:])
+
+
 @torch.no_grad()
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_flip`; graphs of more than 1024 rows go through torch code."""
@@ -42,11 +51,11 @@ def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
 
 
 def _reaches(x: Tensor, ragged: Ragged) -> bool:
-    return has_kernels("segment", x) and x.numel() > 0 and ragged.max_size <= LARGEST
+    return has_kernels("segment", x) and x.numel() > 0 and 0 < ragged.max_size <= LARGEST
 
 
 def _apply(x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
-    rows = unit_stride(x if x.dim() == 2 else x.reshape(len(x), -1))
+    rows = x if x.dim() == 2 else x.reshape(len(x), -1)
     out: Tensor = _SegmentSum.apply(rows, ragged, mean)  # type: ignore[no-untyped-call]
     return out.view(ragged.num_graphs, *x.shape[1:])
 
@@ -59,20 +68,43 @@ def constants(width: int, dtype: torch.dtype, mean: bool) -> dict[str, Any]:
 class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
-        out, known = x.new_empty(ragged.num_graphs, x.shape[1]), constants(x.shape[1], x.dtype, mean)
-        ctx.ragged, ctx.known, ctx.shape = ragged, known, x.shape
-        wide = loadable(x, wide_of(x.dtype))
-        with torch.cuda.device_of(x):
-            sum_rows[_grid(ragged, known)](wide, ragged.ptr, out, wide.stride(0), **known)
-        return out
+        ctx.ragged, ctx.mean = ragged, mean
+        return _summed(x, ragged, mean)
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad, dx = unit_stride(grad), grad.new_empty(ctx.shape)
-        with torch.cuda.device_of(grad):
-            spread_rows[_grid(ctx.ragged, ctx.known)](grad, ctx.ragged.ptr, dx, grad.stride(0), **ctx.known)
-        return dx, None, None
+        return _spread(grad, ctx.ragged, ctx.mean), None, None
+
+
+class _SegmentRepeat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ragged: Ragged) -> Tensor:
+        ctx.ragged = ragged
+        return _spread(x, ragged, False)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _summed(grad, ctx.ragged, False), None
+
+
+def _summed(x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
+    """(G, C) sums or means of rows (N, C)."""
+    out, known = x.new_empty(ragged.num_graphs, x.shape[1]), constants(x.shape[1], x.dtype, mean)
+    rows = loadable(unit_stride(x), wide_of(x.dtype))
+    with torch.cuda.device_of(x):
+        sum_rows[_grid(ragged, known)](rows, ragged.ptr, out, rows.stride(0), **known)
+    return out
+
+
+def _spread(x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
+    """(N, C) for every row what its graph has in ``x`` (G, C), divided by its rows for ``mean``."""
+    out, known = x.new_empty(ragged.num_rows, x.shape[1]), constants(x.shape[1], x.dtype, mean)
+    rows = unit_stride(x)
+    with torch.cuda.device_of(x):
+        spread_rows[_grid(ragged, known)](rows, ragged.ptr, out, rows.stride(0), **known)
+    return out
 
 
 def _grid(ragged: Ragged, known: dict[str, Any]) -> tuple[int, int]:

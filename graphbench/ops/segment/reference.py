@@ -21,6 +21,12 @@ def segment_mean(x: Tensor, ragged: Ragged) -> Tensor:
     return segment_sum(x, ragged) / sizes.view(-1, *(1 for _ in x.shape[1:]))
 
 
+def segment_repeat(x: Tensor, ragged: Ragged) -> Tensor:
+    """See :func:`graphbench.ops.segment.segment_repeat`."""
+    parts = [row.expand(size, *row.shape) for row, size in zip(x, ragged.sizes)]
+    return torch.cat(parts) if parts else x.clone()
+
+
 def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
     """See :func:`graphbench.ops.segment.segment_flip`."""
     parts = [rows * (2.0 * signs - 1.0).to(x.dtype) for rows, signs in zip(x.split(list(ragged.sizes)), coin)]

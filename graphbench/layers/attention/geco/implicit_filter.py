@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
-from graphbench.ops.segment import segment_sum
+from graphbench.ops.segment import segment_repeat, segment_sum
 from graphbench.ops.sine_network import sine_network
 from graphbench.structures import CapacityRagged, GraphBatch
 from graphbench.structures.size_groups import size_groups
@@ -81,7 +81,8 @@ def positions_of(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
 def _embedding(batch: GraphBatch, emb_dim: int, dtype: torch.dtype) -> Tensor:
     if isinstance(batch.ragged, CapacityRagged):  # whose sizes are known to the device only
         return _embedded(*size_groups(batch.ragged).positions(), emb_dim).to(dtype)
-    return positional_embedding(batch.ragged.distinct_sizes, emb_dim).to(batch.device, dtype)
+    embedding = positional_embedding(batch.ragged.distinct_sizes, emb_dim)
+    return embedding.to(batch.device, dtype, non_blocking=True)
 
 
 def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> Tensor:
@@ -119,7 +120,7 @@ def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
     groups = size_groups(batch.ragged).taps
     total = segment_sum(taps.abs() if norm == "l1" else taps.square(), groups).clamp(min=torch.finfo(taps.dtype).tiny)
     factor = total.reciprocal() if norm == "l1" else total.rsqrt()
-    return taps * factor.index_select(0, groups.graph_id)
+    return taps * segment_repeat(factor, groups)
 
 
 def norm_over_channels(taps: Tensor) -> Tensor:

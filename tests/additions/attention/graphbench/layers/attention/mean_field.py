@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from graphbench.layers.contract import GlobalAttention
-from graphbench.ops.segment import segment_mean
+from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -34,4 +34,4 @@ class MeanField(GlobalAttention):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """No residual, no norm."""
         mean = segment_mean(self.lin(h), batch.ragged)
-        return self.scale * mean.index_select(0, batch.ragged.graph_id)
+        return self.scale * segment_repeat(mean, batch.ragged)
