@@ -115,6 +115,7 @@ def test_on_the_cpu_it_is_torchs_function_bit_for_bit() -> None:
 def test_no_pass_of_its_own_multiplies_the_gradients() -> None:
     with second_device() as waits:
         ours = _Trained("adamW", 10.0, DEVICE, torch.float32)
+        waits.clear()
         asked: list[str] = []
         with observed(lambda name, tensors, result: asked.append(name)), clipped_gradients(ours.optimizer, 0.5):
             pass

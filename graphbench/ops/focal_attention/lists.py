@@ -128,7 +128,7 @@ class _Call:
         if not self.p:
             return None, 1.0
         keep = RandomKeep(self.p, self.seed)
-        return keep.fill_(torch.empty_like(like, device="cpu")).to(like.device), keep.scale
+        return keep.fill_(torch.empty_like(like, device="cpu")).to(like.device, non_blocking=True), keep.scale
 
     def of_kind(self, x_NTH: Tensor, kind: Tensor) -> Tensor:
         """(P, H): for every pair what its row has for its kind."""

@@ -66,7 +66,8 @@ def _output(
     z = solve(scores(q, k), scores(q_friction, k_friction), lam, alpha, iters, step)
     if dropout_p:
         keep = RandomKeep(dropout_p, seed)
-        z = z * keep.fill_(torch.empty(z.shape, dtype=z.dtype)).mul_(keep.scale).to(z.device)
+        kept = keep.fill_(torch.empty(z.shape, dtype=z.dtype)).mul_(keep.scale)
+        z = z * kept.to(z.device, non_blocking=True)
     return torch.einsum("hij,jhe->ihe", z, v.to(z.dtype)).to(v.dtype)
 
 
