@@ -1,0 +1,133 @@
+"""Launches of the kernels that keep matrices of pairs (``gpu_matrix.py``), for wide heads and graphs that fit a row.
+
+Notation: N rows, H heads, L numbers of a line, d and e widths.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphbench.ops.gpu_launch import operand_bytes, span_of, tiles_of
+from graphbench.ops.sparse_flow.gpu_matrix import gradient_rows, pair_products, solve_rows, weighted_rows
+from graphbench.structures import Ragged
+
+MOST = 512
+"""Nodes of a graph, as many as a program keeps a row of in registers."""
+NARROWEST = 128
+"""Padded width from which on: heads of fewer columns fit the registers, and a line would be large beside them."""
+_LINE = 16
+"""A line has a multiple of so many numbers, so that they are read 16 bytes at a time."""
+_LINES = 8
+"""Rows that a program solves or differentiates."""
+
+
+class Product(NamedTuple):
+    """Tile of a product: rows, columns, what is summed at a time, warps, loads in flight."""
+
+    rows: int
+    columns: int
+    chunk: int
+    warps: int
+    stages: int
+
+
+PAIRS = Product(64, 64, 32, 4, 3)
+WEIGHTED = Product(64, 128, 32, 8, 3)
+TURNED = Product(64, 128, 32, 8, 3)
+
+
+def takes(q: Tensor, v: Tensor, ragged: Ragged) -> bool:
+    """Whether heads are wide and graphs small enough; double precision is for tests of the other kernels."""
+    width = span_of(max(q.shape[2], v.shape[2]))
+    return operand_bytes(q.dtype) <= 4 and width >= NARROWEST and ragged.max_size <= MOST
+
+
+class Matrices:
+    """Matrices (M, H, N, L) of one batch, and their products.
+
+    Args:
+        count: M, of the matrices.
+        like: any of the inputs, (N, H, ..).
+        ragged: partition of N.
+        shared: constants of all kernels.
+    """
+
+    def __init__(self, count: int, like: Tensor, ragged: Ragged, accumulator: torch.dtype, shared: dict[str, Any]) -> None:
+        self.stride = -(-ragged.max_size // _LINE) * _LINE
+        rows, self.heads = like.shape[:2]
+        self.values = torch.empty(count, self.heads, rows, self.stride, dtype=accumulator, device=like.device)
+        self.ragged, self.rows, self.shared = ragged, rows, shared
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.values[index]
+
+    def lines(self) -> Tensor:
+        """Tiles of the kernels that work on whole rows."""
+        return self.ragged.derived(tiles_of, 0, self.ragged.max_size, _LINES)
+
+    def multiply(self, first: int, scale: float, *pairs: tuple[Tensor, Tensor]) -> None:
+        """Matrices ``first`` and on become ``scale a b^T`` for every pair (a, b), one or two of (N, H, w)."""
+        block, width = PAIRS, pairs[0][0].shape[2]
+        tiles = self.ragged.derived(tiles_of, 0, self.ragged.max_size, block.rows)
+        pair_products[len(tiles), self.heads * len(pairs), -(-self.ragged.max_size // block.columns)](
+            *pairs[0], *pairs[-1], self.ragged.ptr, tiles, self[first], self.rows, self.stride,
+            **self.shared, SCALE=scale, WIDTH=width, ROWS=block.rows, KEYS=block.columns, CHUNK=block.chunk,
+            num_warps=block.warps, num_stages=block.stages,
+        )  # fmt: skip
+
+    def add_rows(self, turned: bool, scale: float, *triples: tuple[int, Tensor, Tensor]) -> None:
+        """``out = scale W x``, or ``scale W^T x``, for every (number of W, x, out), one or two of them."""
+        block, width = TURNED if turned else WEIGHTED, triples[0][1].shape[2]
+        tiles = self.ragged.derived(tiles_of, 0, self.ragged.max_size, block.rows)
+        (w, x, out), (other_w, other_x, other_out) = triples[0], triples[-1]
+        weighted_rows[len(tiles), self.heads * len(triples), -(-width // block.columns)](
+            self[w], self[other_w], x, other_x, self.ragged.ptr, tiles, out, other_out, self.rows, self.stride,
+            **self.shared, SCALE=scale, TURNED=turned, WIDTH=width, ROWS=block.rows, COLUMNS=block.columns,
+            CHUNK=block.chunk, num_warps=block.warps, num_stages=block.stages,
+        )  # fmt: skip
+
+
+def forward(
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, seed: Tensor, out: Tensor, state: Tensor, scale: float,
+    shared: dict[str, Any], row: dict[str, Any],
+) -> None:  # fmt: skip
+    """Fills ``out`` and ``state``; see ``gpu.py``.
+
+    Args:
+        inputs: q, k, q_friction, k_friction, v.
+        scale: of the scores.
+        shared: constants of products.
+        row: constants of the problem of a row.
+    """
+    q, k, q_friction, k_friction, v = inputs
+    matrices = Matrices(2, q, ragged, state.dtype, shared)
+    matrices.multiply(0, scale, (q, k), (q_friction, k_friction))
+    tiles = matrices.lines()
+    solve_rows[len(tiles), matrices.heads](
+        lam, ragged.ptr, tiles, matrices.values, state, matrices.rows, matrices.stride, seed,
+        **row, ACC=shared["ACC"], HEADS=matrices.heads, ROWS=_LINES, MOST=MOST, num_warps=4, enable_fp_fusion=False,
+    )  # fmt: skip
+    matrices.add_rows(False, 1.0, (0, v, out))
+
+
+def backward(
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, seed: Tensor, grad: Tensor, state: Tensor, scale: float,
+    shared: dict[str, Any], row: dict[str, Any], gradients: tuple[Tensor, ...], row_dlam: Tensor,
+) -> None:  # fmt: skip
+    """Fills gradients of the inputs, and that of lam per row; arguments as in :func:`forward`."""
+    q, k, q_friction, k_friction, v = inputs
+    dq, dk, dqf, dkf, dv = gradients
+    matrices = Matrices(3, q, ragged, state.dtype, shared)
+    matrices.multiply(0, scale, (q, k), (q_friction, k_friction))
+    matrices.multiply(2, 1.0, (grad, v))
+    tiles = matrices.lines()
+    gradient_rows[len(tiles), matrices.heads](
+        lam, ragged.ptr, tiles, matrices.values, state, row_dlam, matrices.rows, matrices.stride, seed,
+        **row, HEADS=matrices.heads, ROWS=_LINES, MOST=MOST, num_warps=4, enable_fp_fusion=False,
+    )  # fmt: skip
+    matrices.add_rows(False, scale, (0, k, dq), (1, k_friction, dqf))
+    matrices.add_rows(True, scale, (0, q, dk), (1, q_friction, dkf))
+    matrices.add_rows(True, 1.0, (2, grad, dv))
