@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
+from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, gpu_wide, reference, sparse_flow
 from graphbench.structures import Ragged
 from tests.ops.flow_terms import terms_of_lam
 from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal, uneven_seed, values_and_gradients
@@ -27,10 +27,16 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From 33 nodes on, several tiles of rows and of keys."""
+@pytest.fixture(params=["tiles", "matrices"])
+def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 33 nodes on, several tiles of rows and of keys; nothing about pairs is stored, or matrices of them are."""
     monkeypatch.setattr(gpu, "blocks_on", lambda device, kernels: dict.fromkeys((2, 4, 8), SMALL[kernels]))
+    monkeypatch.setattr(gpu_wide, "takes", lambda q, v, ragged: request.param == "matrices")
+    monkeypatch.setattr(gpu_wide, "MOST", 256)
+    for product in ("PAIRS", "WEIGHTED", "TURNED"):
+        monkeypatch.setattr(gpu_wide, product, gpu_wide.Product(32, 32, 16, 4, 2))
+    for rows in ("SOLVED", "DIFFERENTIATED"):
+        monkeypatch.setattr(gpu_wide, rows, (16, 4))
 
 
 def inputs_for(ragged: Ragged, d: int, e: int, heads: int = 2, spread: float = 1.0) -> list[Tensor]:

@@ -3,7 +3,8 @@
 Sums of wide heads fill the registers, so that a kernel that walks through tiles has room for few rows and reads keys
 again and again. Here every kernel does one thing: ``pair_products`` and ``weighted_rows`` are products of matrices,
 ``solve_rows`` and ``gradient_rows`` work on whole rows of them. Row i of head h has a line of ``stride`` numbers,
-line ``h N + i`` of a matrix. Prefixes of names: ``ops/gpu_tiles.py``.
+line ``h N + i`` of a matrix; what is behind its graph's keys is 0. ``stride`` is a multiple of 16, so that masks by it,
+unlike masks by the number of keys, leave accesses of 16 bytes. Prefixes of names: ``ops/gpu_tiles.py``.
 """
 
 import triton
@@ -16,22 +17,26 @@ from graphbench.ops.sparse_flow.gpu_whole import solve_whole
 
 @triton.jit
 def _product(
-    p_a, a_row, a_inner, p_b, b_inner, b_column, o_row, rows, o_column, columns, inner,
+    p_a, a_row, a_inner, p_b, b_inner, b_column, o_row, rows, o_column, columns, inner, readable,
     DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """[rows, columns] sum over ``inner`` of a and b, whose neighbours along an axis are so many numbers apart."""
+    """[rows, columns] sum over ``inner`` of a and b, whose neighbours along an axis are so many numbers apart.
+
+    Of a, numbers before ``readable`` may be read, and are 0 from ``inner`` on.
+    """
     b_sum = tl.zeros([o_row.shape[0], o_column.shape[0]], dtype=ACC)
     for i_c in range(0, inner, CHUNK):
         o_c = i_c + tl.arange(0, CHUNK)
-        m_c = o_c < inner
         # [rows, CHUNK]
         b_a = tl.load(
-            p_a + o_row[:, None] * a_row + o_c[None, :] * a_inner, mask=(o_row < rows)[:, None] & m_c[None, :], other=0.0
+            p_a + o_row[:, None] * a_row + o_c[None, :] * a_inner,
+            mask=(o_row < rows)[:, None] & (o_c < readable)[None, :],
+            other=0.0,
         )
         # [CHUNK, columns]
         b_b = tl.load(
             p_b + o_c[:, None] * b_inner + o_column[None, :] * b_column,
-            mask=m_c[:, None] & (o_column < columns)[None, :],
+            mask=(o_c < inner)[:, None] & (o_column < columns)[None, :],
             other=0.0,
         )
         b_sum = tl.dot(b_a.to(DOT), b_b.to(DOT), b_sum, input_precision=PRECISION, out_dtype=ACC)
@@ -43,7 +48,7 @@ def _tile_of(tiles, ptr, SIZE: tl.constexpr):
     """(first row of the graph in the batch, its rows, first row of the tile in the graph), the last two in 32 bits."""
     i_g = tl.load(tiles + 2 * tl.program_id(0))
     bos = tl.load(ptr + i_g)
-    return bos, (tl.load(ptr + i_g + 1) - bos).to(tl.int32), first_of_tile(tiles).to(tl.int32)
+    return bos, (tl.load(ptr + i_g + 1) - bos).to(tl.int32), tl.multiple_of(first_of_tile(tiles).to(tl.int32), SIZE)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -64,10 +69,10 @@ def pair_products(
         p_a, p_b = other_a, other_b
     o_x = (bos * HEADS + i_h) * WIDTH
     b_ab = SCALE * _product(
-        p_a + o_x, HEADS * WIDTH, 1, p_b + o_x, 1, HEADS * WIDTH, o_q, n, o_k, n, WIDTH, DOT, PRECISION, ACC, CHUNK
+        p_a + o_x, HEADS * WIDTH, 1, p_b + o_x, 1, HEADS * WIDTH, o_q, n, o_k, n, WIDTH, WIDTH, DOT, PRECISION, ACC, CHUNK
     )
     p_line = matrices + (num_rows.to(tl.int64) * tl.program_id(1) + bos) * stride
-    tl.store(p_line + o_q[:, None] * stride + o_k[None, :], b_ab, mask=(o_q < n)[:, None] & (o_k < n)[None, :])
+    tl.store(p_line + o_q[:, None] * stride + o_k[None, :], b_ab, mask=(o_q < n)[:, None] & (o_k < stride)[None, :])
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -89,11 +94,11 @@ def weighted_rows(
     p_w += (num_rows.to(tl.int64) * i_h + bos) * stride
     if TURNED:
         b_out = _product(
-            p_w, 1, stride, p_x + o_x, HEADS * WIDTH, 1, o_row, n, o_c, WIDTH, n, DOT, PRECISION, ACC, CHUNK
+            p_w, 1, stride, p_x + o_x, HEADS * WIDTH, 1, o_row, stride, o_c, WIDTH, n, n, DOT, PRECISION, ACC, CHUNK
         )
     else:
         b_out = _product(
-            p_w, stride, 1, p_x + o_x, HEADS * WIDTH, 1, o_row, n, o_c, WIDTH, n, DOT, PRECISION, ACC, CHUNK
+            p_w, stride, 1, p_x + o_x, HEADS * WIDTH, 1, o_row, n, o_c, WIDTH, n, stride, DOT, PRECISION, ACC, CHUNK
         )
     o_out = o_row[:, None] * (HEADS * WIDTH) + o_c[None, :]
     m_out = (o_row < n)[:, None] & (o_c < WIDTH)[None, :]
@@ -110,14 +115,14 @@ def _solve(
     o_k = tl.arange(0, KEYS).to(tl.int64)
     line, plane = num_rows.to(tl.int64) * i_h + bos, num_rows.to(tl.int64) * HEADS
     p_pair = matrices + (line + o_q)[:, None] * stride + o_k[None, :]
-    m_pair = (o_q < n)[:, None] & (o_k < n)[None, :]
-    b_s = tl.load(p_pair, mask=m_pair, other=0.0)
-    b_t = tl.load(p_pair + plane * stride, mask=m_pair, other=0.0)
+    m_pair, m_k = (o_q < n)[:, None] & (o_k < stride)[None, :], (o_k < n)[None, :]
+    b_s = tl.where(m_k, tl.load(p_pair, mask=m_pair, other=0.0), 0.0)
+    b_t = tl.where(m_k, tl.load(p_pair + plane * stride, mask=m_pair, other=0.0), 0.0)
     b_z = solve_whole(
         b_s, b_t, state + line, o_q, o_k, n, plane, (bos + o_q) * HEADS + i_h, b_lam, seed,
         INV_ALPHA, LIMIT, P, KEEP, ACC, ROWS,
     )  # fmt: skip
-    tl.store(p_pair, b_z, mask=m_pair)
+    tl.store(p_pair, tl.where(m_k, b_z, 0.0), mask=m_pair)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -160,10 +165,10 @@ def _differentiate(
     line, plane = num_rows.to(tl.int64) * i_h + bos, num_rows.to(tl.int64) * HEADS
     p_pair = matrices + (line + o_q)[:, None] * stride + o_k[None, :]
     p_t, p_dz = p_pair + plane * stride, p_pair + 2 * plane * stride
-    m_pair = (o_q < n)[:, None] & (o_k < n)[None, :]
-    b_s = tl.load(p_pair, mask=m_pair, other=0.0)
-    b_t = tl.load(p_t, mask=m_pair, other=0.0)
-    b_dz = tl.load(p_dz, mask=m_pair, other=0.0)
+    m_pair, m_k = (o_q < n)[:, None] & (o_k < stride)[None, :], (o_k < n)[None, :]
+    b_s = tl.where(m_k, tl.load(p_pair, mask=m_pair, other=0.0), 0.0)
+    b_t = tl.where(m_k, tl.load(p_t, mask=m_pair, other=0.0), 0.0)
+    b_dz = tl.where(m_k, tl.load(p_dz, mask=m_pair, other=0.0), 0.0)
     b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = load_state(state + line, o_q, n, plane)
     b_keep = tl.full([o_q.shape[0], KEYS], 1.0, dtype=b_s.dtype)
     if P > 0.0:
@@ -173,7 +178,7 @@ def _differentiate(
     # [ROWS, KEYS]
     b_w = tl.exp(b_s - b_s_max[:, None])
     b_phi, b_excess = tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
-    m_active = (o_k < n)[None, :] & (b_lam * b_excess < b_delta[:, None])
+    m_active = m_k & (b_lam * b_excess < b_delta[:, None])
     b_w_ref, b_g_ref, b_w_sum, b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum = sums_of_pairs(
         tl.where(m_active, b_w, 0.0), b_phi, b_excess, b_dz, m_ref, m_active
     )
@@ -190,9 +195,9 @@ def _differentiate(
         b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[:, None], b_shift[:, None], b_p_sum[:, None], b_q_sum[:, None],
         b_lam, b_s_max[:, None], b_log_kappa[:, None],
     )  # fmt: skip
-    tl.store(p_pair, b_ds, mask=m_pair)
-    tl.store(p_t, b_dt, mask=m_pair)
-    tl.store(p_dz, b_z * b_keep, mask=m_pair)
+    tl.store(p_pair, tl.where(m_k, b_ds, 0.0), mask=m_pair)
+    tl.store(p_t, tl.where(m_k, b_dt, 0.0), mask=m_pair)
+    tl.store(p_dz, tl.where(m_k, b_z * b_keep, 0.0), mask=m_pair)
 
 
 @triton.jit(do_not_specialize=["num_rows"])

@@ -18,10 +18,12 @@ MOST = 512
 """Nodes of a graph, as many as a program keeps a row of in registers."""
 NARROWEST = 128
 """Padded width from which on: heads of fewer columns fit the registers, and a line would be large beside them."""
+_NODES_PER_COLUMN = 3.5
+"""Three matrices of 3.5 numbers per column are as large as five inputs, the output and five gradients."""
 _LINE = 16
 """A line has a multiple of so many numbers, so that they are read 16 bytes at a time."""
-_LINES = 8
-"""Rows that a program solves or differentiates."""
+SOLVED, DIFFERENTIATED = (1, 1), (1, 1)
+"""Rows of a program that works on whole ones, and its warps. One warp per row adds without waiting for others."""
 
 
 class Product(NamedTuple):
@@ -35,14 +37,18 @@ class Product(NamedTuple):
 
 
 PAIRS = Product(64, 64, 32, 4, 3)
-WEIGHTED = Product(64, 128, 32, 8, 3)
-TURNED = Product(64, 128, 32, 8, 3)
+WEIGHTED = Product(64, 64, 32, 4, 3)
+TURNED = Product(64, 64, 32, 4, 3)
 
 
 def takes(q: Tensor, v: Tensor, ragged: Ragged) -> bool:
-    """Whether heads are wide and graphs small enough; double precision is for tests of the other kernels."""
-    width = span_of(max(q.shape[2], v.shape[2]))
-    return operand_bytes(q.dtype) <= 4 and width >= NARROWEST and ragged.max_size <= MOST
+    """Whether heads are wide, graphs small enough and matrices no larger than inputs and gradients.
+
+    Double precision is for tests of the other kernels.
+    """
+    width = max(q.shape[2], v.shape[2])
+    small = ragged.max_size <= min(MOST, _NODES_PER_COLUMN * width)
+    return operand_bytes(q.dtype) <= 4 and span_of(width) >= NARROWEST and small
 
 
 class Matrices:
@@ -63,10 +69,6 @@ class Matrices:
 
     def __getitem__(self, index: int) -> Tensor:
         return self.values[index]
-
-    def lines(self) -> Tensor:
-        """Tiles of the kernels that work on whole rows."""
-        return self.ragged.derived(tiles_of, 0, self.ragged.max_size, _LINES)
 
     def multiply(self, first: int, scale: float, *pairs: tuple[Tensor, Tensor]) -> None:
         """Matrices ``first`` and on become ``scale a b^T`` for every pair (a, b), one or two of (N, H, w)."""
@@ -105,10 +107,11 @@ def forward(
     q, k, q_friction, k_friction, v = inputs
     matrices = Matrices(2, q, ragged, state.dtype, shared)
     matrices.multiply(0, scale, (q, k), (q_friction, k_friction))
-    tiles = matrices.lines()
+    rows, warps = SOLVED
+    tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
     solve_rows[len(tiles), matrices.heads](
         lam, ragged.ptr, tiles, matrices.values, state, matrices.rows, matrices.stride, seed,
-        **row, ACC=shared["ACC"], HEADS=matrices.heads, ROWS=_LINES, MOST=MOST, num_warps=4, enable_fp_fusion=False,
+        **row, ACC=shared["ACC"], HEADS=matrices.heads, ROWS=rows, MOST=MOST, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     matrices.add_rows(False, 1.0, (0, v, out))
 
@@ -123,10 +126,11 @@ def backward(
     matrices = Matrices(3, q, ragged, state.dtype, shared)
     matrices.multiply(0, scale, (q, k), (q_friction, k_friction))
     matrices.multiply(2, 1.0, (grad, v))
-    tiles = matrices.lines()
+    rows, warps = DIFFERENTIATED
+    tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
     gradient_rows[len(tiles), matrices.heads](
         lam, ragged.ptr, tiles, matrices.values, state, row_dlam, matrices.rows, matrices.stride, seed,
-        **row, HEADS=matrices.heads, ROWS=_LINES, MOST=MOST, num_warps=4, enable_fp_fusion=False,
+        **row, HEADS=matrices.heads, ROWS=rows, MOST=MOST, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     matrices.add_rows(False, scale, (0, k, dq), (1, k_friction, dqf))
     matrices.add_rows(True, scale, (0, q, dk), (1, q_friction, dkf))
