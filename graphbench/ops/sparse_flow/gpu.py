@@ -154,7 +154,10 @@ class _Flow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()
-        gradients, row_dlam = tuple(torch.empty_like(x) for x in (q, k, q_friction, k_friction, v)), torch.empty_like(state[0])
+        gradients, row_dlam = (
+            tuple(torch.empty_like(x) for x in (q, k, q_friction, k_friction, v)),
+            torch.empty_like(state[0]),
+        )
         inputs = (q, k, q_friction, k_friction, v)
         with torch.cuda.device_of(q):
             constants = _constants(q, v, ctx.p) | {"TIE": _TIE.get(q.dtype, 0.0)}

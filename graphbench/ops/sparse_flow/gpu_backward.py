@@ -39,9 +39,7 @@ def tied_friction(b_t, b_t_ref, b_phi_ref, m_ref, LIMIT: tl.constexpr, TIE: tl.c
 
 
 @triton.jit
-def score_gradients(
-    b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum, b_q_sum, b_lam, b_s_max, b_log_kappa
-):
+def score_gradients(b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum, b_q_sum, b_lam, b_s_max, b_log_kappa):
     """Of the scores of a tile: z c - r P and lam phi (Q / kappa - w c), with c = g - gbar on the active set.
 
     gbar nears g_ref where the reference key takes nearly all flow, and lam phi w is large there: hence the two parts.

@@ -69,7 +69,22 @@ def pair_products(
         p_a, p_b = other_a, other_b
     o_x = (bos * HEADS + i_h) * WIDTH
     b_ab = SCALE * _product(
-        p_a + o_x, HEADS * WIDTH, 1, p_b + o_x, 1, HEADS * WIDTH, o_q, n, o_k, n, WIDTH, WIDTH, DOT, PRECISION, ACC, CHUNK
+        p_a + o_x,
+        HEADS * WIDTH,
+        1,
+        p_b + o_x,
+        1,
+        HEADS * WIDTH,
+        o_q,
+        n,
+        o_k,
+        n,
+        WIDTH,
+        WIDTH,
+        DOT,
+        PRECISION,
+        ACC,
+        CHUNK,
     )
     p_line = matrices + (num_rows.to(tl.int64) * tl.program_id(1) + bos) * stride
     tl.store(p_line + o_q[:, None] * stride + o_k[None, :], b_ab, mask=(o_q < n)[:, None] & (o_k < stride)[None, :])
@@ -119,8 +134,8 @@ def _solve(
     b_s = tl.where(m_k, tl.load(p_pair, mask=m_pair, other=0.0), 0.0)
     b_t = tl.where(m_k, tl.load(p_pair + plane * stride, mask=m_pair, other=0.0), 0.0)
     b_z = solve_whole(
-        b_s, b_t, state + line, o_q, o_k, n, plane, (bos + o_q) * HEADS + i_h, b_lam, seed,
-        INV_ALPHA, LIMIT, P, KEEP, ACC, ROWS,
+        b_s, b_t, state + line, o_q, o_k, n, plane, bos * HEADS + i_h, b_lam, seed,
+        INV_ALPHA, LIMIT, P, KEEP, HEADS, ACC, ROWS,
     )  # fmt: skip
     tl.store(p_pair, tl.where(m_k, b_z, 0.0), mask=m_pair)
 

@@ -55,9 +55,9 @@ def _newton(
 
 @triton.jit
 def solve_whole(
-    b_s, b_t, p_state, o_q, o_k, n, plane, o_rows, b_lam, seed,
-    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, ACC: tl.constexpr,
-    ROWS: tl.constexpr,
+    b_s, b_t, p_state, o_q, o_k, n, plane, first_row, b_lam, seed,
+    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    HEADS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Flows after dropout [ROWS, KEYS] of rows whose scores of all keys are at hand; stores their state."""
     m_k = (o_k < n)[None, :]
@@ -87,7 +87,7 @@ def solve_whole(
     b_z = b_w * positive_part(b_delta[:, None], b_d)
     b_flows = tl.sum((b_z > 0.0).to(tl.int32), 1)
     store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)
-    return dropout(b_z, seed, o_rows, 0, P, KEEP)
+    return dropout(b_z, seed, first_row + o_q * HEADS, 0, P, KEEP)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -111,7 +111,7 @@ def whole_rows(
     b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
     b_z = solve_whole(
         b_s, b_t, state + num_rows.to(tl.int64) * i_h + bos, o_q, o_k, n, num_rows.to(tl.int64) * HEADS,
-        (bos + o_q) * HEADS + i_h, b_lam, seed, INV_ALPHA, LIMIT, P, KEEP, ACC, ROWS,
+        bos * HEADS + i_h, b_lam, seed, INV_ALPHA, LIMIT, P, KEEP, HEADS, ACC, ROWS,
     )  # fmt: skip
     o_e = (bos * HEADS + i_h) * E
     for i_c in range(0, E, CHUNK):

@@ -61,7 +61,9 @@ class Matrices:
         shared: constants of all kernels.
     """
 
-    def __init__(self, count: int, like: Tensor, ragged: Ragged, accumulator: torch.dtype, shared: dict[str, Any]) -> None:
+    def __init__(
+        self, count: int, like: Tensor, ragged: Ragged, accumulator: torch.dtype, shared: dict[str, Any]
+    ) -> None:
         self.stride = -(-ragged.max_size // _LINE) * _LINE
         rows, self.heads = like.shape[:2]
         self.values = torch.empty(count, self.heads, rows, self.stride, dtype=accumulator, device=like.device)

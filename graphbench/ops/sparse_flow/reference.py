@@ -50,7 +50,7 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> Tensor:
         last = _last_active(w, t, log_phi, lam, alpha)  # -1: nothing flows
         order = t.argsort(dim=-1)
         key = order.gather(-1, last.clamp(min=0))
-        rank = torch.empty_like(order).scatter_(-1, order, torch.arange(s.shape[-1]).expand_as(order))
+        rank = torch.empty_like(order).scatter_(-1, order, torch.arange(s.shape[-1], device=s.device).expand_as(order))
         active = (rank <= last).to(w.dtype)
     # Everything is counted from the highest active threshold: flows are sums of positive numbers. Autograd of these
     # lines, with the active set held fixed, is the implicit gradient.
