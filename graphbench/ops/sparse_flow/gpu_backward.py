@@ -50,9 +50,9 @@ def score_gradients(b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum
 
 @triton.jit
 def sums_of_pairs(b_w, b_phi, b_excess, b_dz, m_ref, m_active):
-    """Sums [rows] of a tile, from w of active pairs: w and g of the reference key, then without that key of w, w g,
+    """(w and g of the reference key; sums of w, w g, w phi, w phi g, w excess and w excess g without it) [rows].
 
-    w phi, w phi g, w excess, w excess g. Its own excess is 0.
+    ``b_w`` is 0 where a pair is not active; the excess of the reference key is 0.
     """
     b_w_ref = tl.sum(tl.where(m_ref, b_w, 0.0), 1)
     b_g_ref = tl.sum(tl.where(m_ref & m_active, b_dz, 0.0), 1)

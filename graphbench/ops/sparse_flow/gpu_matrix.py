@@ -57,7 +57,7 @@ def pair_products(
     SCALE: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Matrix 0: SCALE times products of rows of a and b; matrix 1: of the others. Programs: tile, part and head, keys."""
+    """``SCALE a b^T`` as matrix 0 and that of the others as matrix 1. Programs: tile, part and head, tile of keys."""
     bos, n, i_t = _tile_of(tiles, ptr, ROWS)
     i_s = tl.program_id(2) * KEYS
     if i_t >= n or i_s >= n:

@@ -58,7 +58,8 @@ class Matrices:
         count: M, of the matrices.
         like: any of the inputs, (N, H, ..).
         ragged: partition of N.
-        shared: constants of all kernels.
+        accumulator: type of the matrices.
+        shared: constants of products.
     """
 
     def __init__(
@@ -98,10 +99,15 @@ def forward(
     inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, seed: Tensor, out: Tensor, state: Tensor, scale: float,
     shared: dict[str, Any], row: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Fills ``out`` and ``state``; see ``gpu.py``.
+    """Output and state of every row, written to where there is room for them.
 
     Args:
-        inputs: q, k, q_friction, k_friction, v.
+        inputs: q, k, q_friction, k_friction (N, H, d) and v (N, H, e).
+        lam: (G,).
+        ragged: partition of N.
+        seed: of dropout.
+        out: (N, H, e), to be filled.
+        state: (7, H, N), to be filled (``gpu_tiles.store_state``).
         scale: of the scores.
         shared: constants of products.
         row: constants of the problem of a row.
@@ -122,7 +128,21 @@ def backward(
     inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, seed: Tensor, grad: Tensor, state: Tensor, scale: float,
     shared: dict[str, Any], row: dict[str, Any], gradients: tuple[Tensor, ...], row_dlam: Tensor,
 ) -> None:  # fmt: skip
-    """Fills gradients of the inputs, and that of lam per row; arguments as in :func:`forward`."""
+    """Gradients, written to where there is room for them.
+
+    Args:
+        inputs: as in :func:`forward`, like the arguments that are not named here.
+        lam: (G,).
+        ragged: partition of N.
+        seed: of dropout.
+        grad: (N, H, e) gradient of the output.
+        state: what the forward pass filled.
+        scale: of the scores.
+        shared: constants of products.
+        row: constants of the problem of a row.
+        gradients: of the inputs, to be filled.
+        row_dlam: (H, N), the share of every row in that of lam, to be filled.
+    """
     q, k, q_friction, k_friction, v = inputs
     dq, dk, dqf, dkf, dv = gradients
     matrices = Matrices(3, q, ragged, state.dtype, shared)
