@@ -1,4 +1,4 @@
-"""Exact sparse flow in Triton kernels: memory linear in the rows, nothing of the flows is stored (README).
+"""Exact sparse flow in Triton kernels: memory linear in the rows, no flow is kept for the backward pass (README).
 
 Notation: N rows, H heads, G graphs, d and e widths.
 """
@@ -216,7 +216,9 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
 def _wide_constants(constants: dict[str, Any]) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """(scale of scores, constants of products, constants of rows) of the kernels for wide heads."""
     shared = {name: constants[name] for name in ("HEADS", "DOT", "ACC", "enable_fp_fusion")}
-    row = {name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP", "TIE") if name in constants}
+    row: dict[str, Any] = {
+        name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP", "TIE") if name in constants
+    }
     return constants["SCALE"], shared | {"PRECISION": PRECISION["tiles"]}, row
 
 
