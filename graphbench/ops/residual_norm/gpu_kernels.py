@@ -64,7 +64,8 @@ def moments(
     ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """(number of real rows of a share, [SPAN] their mean, [SPAN] sum of squared deviations from it); rows read once."""
-    count, b_mean, b_squares = 0.0, tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
+    b_mean, b_squares = tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
+    count = tl.sum(b_mean, 0)  # 0, in their type
     for i_n in range(first, last, ROWS):
         o_n = i_n + tl.arange(0, ROWS).to(tl.int64)
         b_real = load_real(real, o_n, last, MASKED)
