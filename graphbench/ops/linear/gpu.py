@@ -15,7 +15,7 @@ from graphbench.ops.linear.gpu_kernels import add_shares, backward, forward
 # Channels up to which tiles of these sizes have the data of a product read often enough.
 WIDEST = 512
 # Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
-ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 3
+ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 64, 32, 32, 32, 4, 3
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large; channels of a tile that adds them up.
 FEW, SHARE, SHARES, TILES, BLOCK = 1024, 256, 64, 1024, 64
