@@ -9,17 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow import (
-    FlowProblem,
-    counted_flow,
-    flow_diagnostics,
-    gpu,
-    gpu_wide,
-    reference,
-    sparse_flow,
-)
+from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
 from graphbench.structures import Ragged
-from graphbench.structures.capacity import Capacity, CapacityRagged
 from tests.ops.flow_terms import terms_of_lam
 from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal, uneven_seed, values_and_gradients
 
@@ -36,16 +27,10 @@ SMALL = {
 }
 
 
-@pytest.fixture(params=["tiles", "matrices"])
-def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From 33 nodes on, several tiles of rows and of keys; nothing about pairs is stored, or matrices of them are."""
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 33 nodes on, several tiles of rows and of keys."""
     monkeypatch.setattr(gpu, "blocks_on", lambda device, kernels: dict.fromkeys((2, 4, 8), SMALL[kernels]))
-    monkeypatch.setattr(gpu_wide, "takes", lambda q, v, ragged: request.param == "matrices")
-    monkeypatch.setattr(gpu_wide, "MOST", 256)
-    for product in ("PAIRS", "WEIGHTED", "TURNED"):
-        monkeypatch.setattr(gpu_wide, product, gpu_wide.Product(32, 32, 16, 4, 2))
-    for rows in ("SOLVED", "DIFFERENTIATED"):
-        monkeypatch.setattr(gpu_wide, rows, (16, 4))
 
 
 def inputs_for(ragged: Ragged, d: int, e: int, heads: int = 2, spread: float = 1.0) -> list[Tensor]:
@@ -90,16 +75,6 @@ def test_equals_reference(alpha: float, sizes: list[int], small_blocks: None) ->
     ragged = Ragged.from_sizes(sizes, DEVICE)
     found = errors(ragged, alpha, inputs_for(ragged, 5, 4))
     assert max(found.values()) < 1e-12, found
-
-
-def test_a_padded_batch_has_tiles_without_rows(small_blocks: None) -> None:
-    sizes = [40, 3, 17, 40, 20, 0]  # the last three are padding
-    plain = Ragged.from_sizes(sizes, DEVICE)
-    padded = CapacityRagged(plain.ptr, Capacity(graphs=3, padding_graphs=3, nodes=120, edges=0, max_size=40))
-    inputs = inputs_for(plain, 5, 4)
-    both = (values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs) for ragged in (plain, padded))
-    for expected, found in zip(*both):
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_zeros_are_counted_on_the_way(small_blocks: None) -> None:

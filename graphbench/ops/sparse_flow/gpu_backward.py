@@ -19,7 +19,7 @@ from graphbench.ops.sparse_flow.gpu_tiles import (
 
 
 @triton.jit
-def load_state(p_state, o_q, n, plane):
+def _load_state(p_state, o_q, n, plane):
     """S, t_ref, log kappa, phi_ref, delta and reference key [rows]; rows that do not exist have no flow."""
     m_q = o_q < n
     b_s_max = tl.load(p_state + o_q, mask=m_q, other=0.0)
@@ -32,14 +32,16 @@ def load_state(p_state, o_q, n, plane):
 
 
 @triton.jit
-def tied_friction(b_t, b_t_ref, b_phi_ref, m_ref, LIMIT: tl.constexpr, TIE: tl.constexpr):
+def _tied_friction(b_t, b_t_ref, b_phi_ref, m_ref, LIMIT: tl.constexpr, TIE: tl.constexpr):
     """:func:`friction` with the reference key, and scores that differ from its by the order of products only, on it."""
     m_tied = m_ref | (tl.abs(b_t - b_t_ref) <= TIE * tl.maximum(tl.abs(b_t_ref), 1.0))
     return friction(tl.where(m_tied, b_t_ref, b_t), b_t_ref, b_phi_ref, LIMIT)
 
 
 @triton.jit
-def score_gradients(b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum, b_q_sum, b_lam, b_s_max, b_log_kappa):
+def _score_gradients(
+    b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum, b_q_sum, b_lam, b_s_max, b_log_kappa
+):
     """Of the scores of a tile: z c - r P and lam phi (Q / kappa - w c), with c = g - gbar on the active set.
 
     gbar nears g_ref where the reference key takes nearly all flow, and lam phi w is large there: hence the two parts.
@@ -49,42 +51,7 @@ def score_gradients(b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref, b_shift, b_p_sum
 
 
 @triton.jit
-def sums_of_pairs(b_w, b_phi, b_excess, b_dz, m_ref, m_active):
-    """(w and g of the reference key; sums of w, w g, w phi, w phi g, w excess and w excess g without it) [rows].
-
-    ``b_w`` is 0 where a pair is not active; the excess of the reference key is 0.
-    """
-    b_w_ref = tl.sum(tl.where(m_ref, b_w, 0.0), 1)
-    b_g_ref = tl.sum(tl.where(m_ref & m_active, b_dz, 0.0), 1)
-    b_w = tl.where(m_ref, 0.0, b_w)
-    b_w_sum, b_wg_sum = tl.sum(b_w, 1), tl.sum(b_w * b_dz, 1)
-    b_phi_sum, b_phi_g_sum = tl.sum(b_w * b_phi, 1), tl.sum(b_w * b_phi * b_dz, 1)
-    b_excess_sum, b_excess_g_sum = tl.sum(b_w * b_excess, 1), tl.sum(b_w * b_excess * b_dz, 1)
-    return b_w_ref, b_g_ref, b_w_sum, b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum
-
-
-@triton.jit
-def row_sums(
-    b_w_ref, b_g_ref, b_w_sum, b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum,
-    b_lam, b_log_kappa, b_phi_ref, b_delta, INV_ALPHA: tl.constexpr,
-):  # fmt: skip
-    """(gbar - g_ref, P, Q) [rows], from :func:`sums_of_pairs` of all keys."""
-    b_beta = INV_ALPHA * tl.exp(-b_log_kappa)
-    m_flow = b_w_ref + b_w_sum > 0.0
-    b_slope = b_beta + b_w_sum + b_w_ref
-    b_shift = tl.where(m_flow, (b_wg_sum - (b_beta + b_w_sum) * b_g_ref) / b_slope, 0.0)
-    b_gbar = b_g_ref + b_shift
-    # Q from phi or from what it exceeds phi_ref by, whichever adds the smaller numbers.
-    b_from_phi = b_phi_g_sum - b_gbar * b_phi_sum - b_phi_ref * b_w_ref * b_shift
-    b_from_excess = b_excess_g_sum - b_gbar * b_excess_sum + b_phi_ref * b_beta * b_gbar
-    m_excess = -b_excess_sum < b_phi_sum + b_phi_ref * b_w_sum * (b_w_ref / b_slope)
-    b_q_sum = tl.where(m_excess, b_from_excess, b_from_phi)
-    b_p_sum = tl.where(m_flow, (b_delta + b_lam * b_phi_ref) * b_beta * b_gbar - b_lam * b_q_sum, 0.0)
-    return b_shift, b_p_sum, tl.where(m_flow, b_q_sum, 0.0)
-
-
-@triton.jit
-def _walk_row_sums(
+def _row_sums(
     p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key,
     seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
@@ -103,25 +70,30 @@ def _walk_row_sums(
         b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
         b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
-        b_phi, b_excess = tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
         m_active = (o_k < n)[None, :] & (b_lam * b_excess < b_delta[:, None])
         b_w = tl.where(m_active, tl.exp(b_s - b_s_max[:, None]), 0.0)
-        b_w_ref_part, b_g_ref_part, b_w_part, b_wg_part, b_phi_part, b_phi_g_part, b_excess_part, b_excess_g_part = (
-            sums_of_pairs(b_w, b_phi, b_excess, b_dz, m_ref, m_active)
-        )
-        b_w_ref += b_w_ref_part
-        b_g_ref += b_g_ref_part
-        b_w_sum += b_w_part
-        b_wg_sum += b_wg_part
-        b_phi_sum += b_phi_part
-        b_phi_g_sum += b_phi_g_part
-        b_excess_sum += b_excess_part
-        b_excess_g_sum += b_excess_g_part
-    b_shift, b_p_sum, b_q_sum = row_sums(
-        b_w_ref, b_g_ref, b_w_sum, b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum,
-        b_lam, b_log_kappa, b_phi_ref, b_delta, INV_ALPHA,
-    )  # fmt: skip
-    return b_g_ref, b_shift, b_p_sum, b_q_sum
+        b_w_ref += tl.sum(tl.where(m_ref, b_w, 0.0), 1)
+        b_g_ref += tl.sum(tl.where(m_ref & m_active, b_dz, 0.0), 1)
+        b_w = tl.where(m_ref, 0.0, b_w)
+        b_w_sum += tl.sum(b_w, 1)
+        b_wg_sum += tl.sum(b_w * b_dz, 1)
+        b_phi_sum += tl.sum(b_w * b_phi, 1)
+        b_phi_g_sum += tl.sum(b_w * b_phi * b_dz, 1)
+        b_excess_sum += tl.sum(b_w * b_excess, 1)
+        b_excess_g_sum += tl.sum(b_w * b_excess * b_dz, 1)
+    b_beta = INV_ALPHA * tl.exp(-b_log_kappa)
+    m_flow = b_w_ref + b_w_sum > 0.0
+    b_slope = b_beta + b_w_sum + b_w_ref
+    b_shift = tl.where(m_flow, (b_wg_sum - (b_beta + b_w_sum) * b_g_ref) / b_slope, 0.0)
+    b_gbar = b_g_ref + b_shift
+    # Q from phi or from what it exceeds phi_ref by, whichever adds the smaller numbers.
+    b_from_phi = b_phi_g_sum - b_gbar * b_phi_sum - b_phi_ref * b_w_ref * b_shift
+    b_from_excess = b_excess_g_sum - b_gbar * b_excess_sum + b_phi_ref * b_beta * b_gbar
+    m_excess = -b_excess_sum < b_phi_sum + b_phi_ref * b_w_sum * (b_w_ref / b_slope)
+    b_q_sum = tl.where(m_excess, b_from_excess, b_from_phi)
+    b_p_sum = tl.where(m_flow, (b_delta + b_lam * b_phi_ref) * b_beta * b_gbar - b_lam * b_q_sum, 0.0)
+    return b_g_ref, b_shift, b_p_sum, tl.where(m_flow, b_q_sum, 0.0)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -142,10 +114,10 @@ def query_side(
     p_q, p_k, p_qf, p_kf, p_v, p_grad = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d, v + o_e, grad + o_e
     plane = num_rows.to(tl.int64) * HEADS
     o_plane = num_rows.to(tl.int64) * i_h + bos
-    b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = load_state(state + o_plane, o_q, n, plane)
+    b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = _load_state(state + o_plane, o_q, n, plane)
     o_rows = (bos + o_q) * HEADS + i_h
 
-    b_g_ref, b_shift, b_p_sum, b_q_sum = _walk_row_sums(
+    b_g_ref, b_shift, b_p_sum, b_q_sum = _row_sums(
         p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta,
         b_key, seed,
         SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
@@ -171,9 +143,9 @@ def query_side(
         b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
         m_ref = o_k[None, :] == b_key[:, None]
         b_w = tl.exp(b_s - b_s_max[:, None])
-        b_phi, b_excess = tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], m_ref, LIMIT, TIE)
         b_z = b_w * tl.maximum(b_delta[:, None] - b_lam * b_excess, 0.0)
-        b_ds, b_dt = score_gradients(
+        b_ds, b_dt = _score_gradients(
             b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[:, None], b_shift[:, None], b_p_sum[:, None], b_q_sum[:, None],
             b_lam, b_s_max[:, None], b_log_kappa[:, None],
         )  # fmt: skip
@@ -212,7 +184,7 @@ def key_side(
         o_q = i_t + tl.arange(0, ROWS).to(tl.int64)
         m_q = o_q < n
         # [ROWS]
-        b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = load_state(state + o_plane, o_q, n, plane)
+        b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key = _load_state(state + o_plane, o_q, n, plane)
         b_g_ref = tl.load(p_sums + o_q, mask=m_q, other=0.0)
         b_shift = tl.load(p_sums + plane + o_q, mask=m_q, other=0.0)
         b_p_sum = tl.load(p_sums + 2 * plane + o_q, mask=m_q, other=0.0)
@@ -223,7 +195,7 @@ def key_side(
         b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         m_ref = o_k[:, None] == b_key[None, :]
         b_w = tl.exp(b_s - b_s_max[None, :])
-        b_phi, b_excess = tied_friction(b_t, b_t_ref[None, :], b_phi_ref[None, :], m_ref, LIMIT, TIE)
+        b_phi, b_excess = _tied_friction(b_t, b_t_ref[None, :], b_phi_ref[None, :], m_ref, LIMIT, TIE)
         b_z = b_w * tl.maximum(b_delta[None, :] - b_lam * b_excess, 0.0)
         b_z_kept = b_z
         if P > 0.0:
@@ -233,7 +205,7 @@ def key_side(
         b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
         if P > 0.0:
             b_dz = tl.where(m_kept, b_dz * KEEP, 0.0)
-        b_ds, b_dt = score_gradients(
+        b_ds, b_dt = _score_gradients(
             b_s, b_w, b_phi, b_z, b_dz, m_ref, b_g_ref[None, :], b_shift[None, :], b_p_sum[None, :], b_q_sum[None, :],
             b_lam, b_s_max[None, :], b_log_kappa[None, :],
         )  # fmt: skip

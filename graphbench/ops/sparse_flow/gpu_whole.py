@@ -8,7 +8,7 @@ known not to. Prefixes of names: ``ops/gpu_tiles.py``.
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropout, first_of_tile, locate
+from graphbench.ops.gpu_tiles import dropout, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
     add_sum_exp,
     add_weighted_rows,
@@ -53,14 +53,24 @@ def _newton(
     return b_t_low, tl.where(b_most <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
 
 
-@triton.jit
-def solve_whole(
-    b_s, b_t, p_state, o_q, o_k, n, plane, first_row, b_lam, seed,
-    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
-    HEADS: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
+@triton.jit(do_not_specialize=["num_rows"])
+def whole_rows(
+    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
+    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Flows after dropout [ROWS, KEYS] of rows whose scores of all keys are at hand; stores their state."""
+    """Graphs of at most KEYS nodes: scores once, every step in registers."""
+    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    i_h = tl.program_id(1)
+    b_lam = tl.load(lam + i_g)
+    o_k = tl.arange(0, KEYS).to(tl.int64)
     m_k = (o_k < n)[None, :]
+    o_d = (bos * HEADS + i_h) * D
+
+    # [ROWS, KEYS]
+    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
     # [ROWS]
     b_zero = tl.zeros([ROWS], dtype=ACC)
     b_lowest = b_zero - float("inf")
@@ -84,35 +94,12 @@ def solve_whole(
     # [ROWS, KEYS]
     _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
     b_d = b_lam * b_excess
+    plane = num_rows.to(tl.int64) * HEADS
+    p_state = state + num_rows.to(tl.int64) * i_h + bos
     b_z = b_w * positive_part(b_delta[:, None], b_d)
     b_flows = tl.sum((b_z > 0.0).to(tl.int32), 1)
     store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)
-    return dropout(b_z, seed, first_row + o_q * HEADS, 0, P, KEEP)
-
-
-@triton.jit(do_not_specialize=["num_rows"])
-def whole_rows(
-    q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
-    SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
-    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
-    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
-):  # fmt: skip
-    """Graphs of at most KEYS nodes: scores once, every step in registers."""
-    i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
-    if first_of_tile(tiles) >= n:  # of a padded batch, where there is room for more tiles than it has
-        return
-    i_h = tl.program_id(1)
-    b_lam = tl.load(lam + i_g)
-    o_k = tl.arange(0, KEYS).to(tl.int64)
-    o_d = (bos * HEADS + i_h) * D
-
-    # [ROWS, KEYS]
-    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-    b_z = solve_whole(
-        b_s, b_t, state + num_rows.to(tl.int64) * i_h + bos, o_q, o_k, n, num_rows.to(tl.int64) * HEADS,
-        bos * HEADS + i_h, b_lam, seed, INV_ALPHA, LIMIT, P, KEEP, HEADS, ACC, ROWS,
-    )  # fmt: skip
+    b_z = dropout(b_z, seed, (bos + o_q) * HEADS + i_h, 0, P, KEEP)
     o_e = (bos * HEADS + i_h) * E
     for i_c in range(0, E, CHUNK):
         b_out = tl.zeros([ROWS, CHUNK], dtype=ACC)
