@@ -123,14 +123,14 @@ CASES = {
         f"linear-{wide}": Case(
             linear,
             lambda wide=wide: linear.linear_and_rows(x(70, wide[0]), x(*wide[::-1]), x(wide[1]), True),
-            "forward* backward*",
+            "backward*",
         )
         for wide in ((64, 128), (96, 20))
     },
     "linear-many-rows": Case(
         linear,
         lambda: linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), False),
-        "forward* backward* add_shares",
+        "backward* add_shares",
     ),
     "propagate": Case(
         propagate,

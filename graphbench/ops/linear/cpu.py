@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,18 +12,8 @@ from torch.nn import functional as F
 from graphbench.ops import onednn
 from graphbench.ops.backend import first_order
 
-
-@dataclass(frozen=True)
-class Computed:
-    """How a map is computed.
-
-    Attributes:
-        product: a function like :func:`product`.
-        gradients: a function like :func:`gradients`.
-    """
-
-    product: Callable[..., Tensor]
-    gradients: Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
+Gradients = Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
+"""A function like :func:`gradients`."""
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
@@ -35,14 +24,14 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
             return of_product, h
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
-    return Linear.apply(h, weight, bias, relu, BY_TORCH)  # type: ignore[no-untyped-call]
+    return Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.linear.linear_parts`."""
     if in_one_piece(h):
         return F.linear(h, torch.cat([*weights]), torch.cat([*biases])).unflatten(1, (len(weights), -1)), h
-    return LinearParts.apply(h, BY_TORCH, *weights, *biases)  # type: ignore[no-untyped-call]
+    return LinearParts.apply(h, gradients, *weights, *biases)  # type: ignore[no-untyped-call]
 
 
 def in_one_piece(h: Tensor) -> bool:
@@ -51,23 +40,8 @@ def in_one_piece(h: Tensor) -> bool:
     return device == "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled(device)
 
 
-def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, maps: int = 1) -> Tensor:
-    """Forward pass in one kernel, but for ReLU without bias.
-
-    Args:
-        h: (R, d).
-        weight: (f, d).
-        bias: (f,), or None for 0.
-        relu: whether ReLU follows.
-        maps: that the weight is made of, side by side, each with a bias.
-
-    Returns:
-        (R, f), of several maps (maps, R, f / maps).
-    """
-    if maps > 1:
-        assert bias is not None
-        one_by_one = weight.view(maps, -1, weight.shape[1]).transpose(1, 2)
-        return torch.baddbmm(bias.view(maps, 1, -1), h.expand(maps, *h.shape), one_by_one)
+def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """Forward pass in one kernel, but for ReLU without bias."""
     if bias is None:
         out = torch.mm(h, weight.t())
         return out.relu_() if relu else out
@@ -99,20 +73,16 @@ def gradients(
     return of_rows, grad.t() @ h, grad.sum(0) if wanted[1] else None
 
 
-BY_TORCH = Computed(product, gradients)
-"""By torch's kernels."""
-
-
 class Linear(torch.autograd.Function):
     """Saves rows and weight, with ReLU the output, from which it is differentiated."""
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, computed: Computed
+        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, compute: Gradients
     ) -> tuple[Tensor, Tensor]:
         """The product, and the rows."""
-        out = computed.product(h, weight, bias, relu)
-        ctx.gradients = computed.gradients
+        out = _product(h, weight, bias, relu)
+        ctx.compute = compute
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)
         return out, h.view_as(h)
@@ -125,7 +95,7 @@ class Linear(torch.autograd.Function):
             return of_rows, None, None, None, None
         h, weight, out = ctx.saved_tensors
         wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[2])
-        return *ctx.gradients(h, weight, out, grad, of_rows, wanted), None, None
+        return *ctx.compute(h, weight, out, grad, of_rows, wanted), None, None
 
 
 class _OneDnn(torch.autograd.Function):
@@ -154,13 +124,13 @@ class LinearParts(torch.autograd.Function):
     """Several maps of the same rows: one copy of the parameters, one batched product, each part in one piece."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, computed: Computed, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, h: Tensor, compute: Gradients, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         """The products (R, maps, f), and the rows."""
         maps, (f, d) = len(parameters) // 2, parameters[0].shape
         joined = torch.cat([each.reshape(-1) for each in parameters])
-        weight, bias = joined[: maps * f * d].view(maps * f, d), joined[maps * f * d :]
-        parts = computed.product(h, weight, bias, False, maps).view(maps, len(h), f)
-        ctx.gradients, ctx.maps = computed.gradients, maps
+        weight, bias = joined[: maps * f * d].view(maps, f, d), joined[maps * f * d :].view(maps, 1, f)
+        parts = torch.baddbmm(bias, h.expand(maps, *h.shape), weight.transpose(1, 2))
+        ctx.compute = compute
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight)
         return parts.transpose(0, 1), h.view_as(h)
@@ -170,8 +140,9 @@ class LinearParts(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
         """Of the rows, then of all weights and all biases."""
         h, weight = ctx.saved_tensors
+        maps, f, d = weight.shape
         if grad is None:
-            return of_rows, None, *[None] * (2 * ctx.maps)
-        wanted, f = (ctx.needs_input_grad[0], True), len(weight) // ctx.maps
-        of_h, of_weight, of_bias = ctx.gradients(h, weight, None, grad.flatten(1), of_rows, wanted)
+            return of_rows, None, *[None] * (2 * maps)
+        wanted = (ctx.needs_input_grad[0], True)
+        of_h, of_weight, of_bias = ctx.compute(h, weight.view(maps * f, d), None, grad.flatten(1), of_rows, wanted)
         return of_h, None, *of_weight.split(f), *of_bias.split(f)

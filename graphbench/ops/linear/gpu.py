@@ -1,4 +1,4 @@
-"""Linear maps in Triton kernels: one forward, one or two backward (README)."""
+"""Linear maps of narrow rows: torch's product forward, one Triton kernel or two backward (README)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from torch import Tensor
 
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.linear import cpu
-from graphbench.ops.linear.gpu_kernels import add_shares, backward, forward
+from graphbench.ops.linear.gpu_kernels import add_shares, backward
 
-# Channels up to which tiles of these sizes have the data of a product read often enough.
-WIDEST = 512
+# Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
+# bytes at a time.
+LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
 # Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
-ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 64, 32, 32, 32, 4, 3
+ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 4
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large; channels of a tile that adds them up.
-FEW, SHARE, SHARES, TILES, BLOCK = 1024, 256, 64, 1024, 64
+FEW, SHARE, SHARES, TILES, BLOCK = 256, 128, 64, 1024, 64
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
-    """See :func:`graphbench.ops.linear.linear_and_rows`; wide maps, half precision and autocast take torch code."""
-    if not _reaches(h, [weight, *([] if bias is None else [bias])], weight.shape):
+    """See :func:`graphbench.ops.linear.linear_and_rows`; large weights, half precision and autocast take torch code."""
+    if not _reaches(h, [weight, *([] if bias is None else [bias])], (len(weight), h.shape[1])):
         return cpu.linear_and_rows(h, weight, bias, relu)
-    arguments = (unit_stride(h), weight.contiguous(), bias, relu, COMPUTED)
+    arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
     return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
@@ -34,18 +35,19 @@ def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor])
     f, d = weights[0].shape
     if not _reaches(h, [*weights, *biases], (f * len(weights), d)):
         return cpu.linear_parts(h, weights, biases)
-    arguments = (unit_stride(h), COMPUTED, *weights, *biases)
+    arguments = (unit_stride(h), gradients, *weights, *biases)
     return cpu.LinearParts.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
-def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: Sequence[int]) -> bool:
-    capable = has_kernels("linear", h) and len(h) > 0 and 0 < max(shape) <= WIDEST and min(shape) > 0
+def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: tuple[int, int]) -> bool:
+    capable = has_kernels("linear", h) and len(h) > 0 and 0 < shape[0] * shape[1] <= LARGEST
+    aligned = len(h) < MANY or all(channels % ALIGNED == 0 for channels in shape)
     alike = {x.dtype for x in (h, *parameters)} in ({torch.float32}, {torch.float64})
-    return capable and alike and not torch.is_autocast_enabled(h.device.type)
+    return capable and aligned and alike and not torch.is_autocast_enabled(h.device.type)
 
 
 def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when the kernels of products are compiled."""
+    """What is known when the kernel of products is compiled."""
     return {
         "IN": channels_in,
         "OUT": channels_out,
@@ -57,20 +59,6 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
         "num_stages": STAGES,
         "enable_fp_fusion": True,
     }
-
-
-def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, maps: int = 1) -> Tensor:
-    """``act(h W^T + b)``, see :func:`graphbench.ops.linear.cpu.product`."""
-    f, d = weight.shape
-    out = h.new_empty((len(h), f) if maps == 1 else (maps, len(h), f // maps))
-    known = constants(d, f, h.dtype)
-    grid = (-(-len(h) // ROWS), -(-f // known["SPAN_OUT"]))
-    with torch.cuda.device_of(h):
-        forward[grid](
-            h, weight, weight if bias is None else bias, out, len(h), h.stride(0),
-            RELU=relu, BIASED=bias is not None, PART=f // maps, **known,
-        )  # fmt: skip
-    return out
 
 
 def gradients(
@@ -112,7 +100,3 @@ def _share(rows: int, tiles: int) -> int:
         return rows
     most = min(SHARES, max(1, TILES // tiles), -(-rows // SHARE))
     return -(-rows // (most * DEPTH)) * DEPTH
-
-
-COMPUTED = cpu.Computed(product, gradients)
-"""How these kernels compute a map."""

@@ -1,4 +1,4 @@
-"""Triton kernels of linear maps and their gradients. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+"""Triton kernels of the gradients of linear maps. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
 import triton
 import triton.language as tl
@@ -27,30 +27,6 @@ def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl
     if RELU:
         b_grad = tl.where(load_tile(out, o_n, o_o, rows, OUT, OUT, ACC) <= 0.0, 0.0, b_grad)
     return b_grad
-
-
-@triton.jit(do_not_specialize=["num_rows"])
-def forward(
-    h, weight, bias, out, num_rows, s_h,
-    RELU: tl.constexpr, BIASED: tl.constexpr, PART: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
-    SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
-    """A tile of the output, (OUT / PART, num_rows, PART): every map's in one piece."""
-    o_n = tl.program_id(0) * ROWS + tl.arange(0, ROWS).to(tl.int64)
-    o_o = tl.program_id(1) * SPAN_OUT + tl.arange(0, SPAN_OUT)
-    # [ROWS, SPAN_OUT]
-    b_out = tl.zeros([ROWS, SPAN_OUT], dtype=ACC)
-    for i_i in range(0, IN, SPAN_IN):
-        o_i = i_i + tl.arange(0, SPAN_IN)
-        b_h = load_tile(h, o_n, o_i, num_rows, s_h, IN, ACC)
-        b_out += dot(b_h, tl.trans(load_tile(weight, o_o, o_i, OUT, IN, IN, ACC)), ACC)
-    if BIASED:
-        b_out += tl.load(bias + o_o, mask=o_o < OUT, other=0.0).to(ACC)[None, :]
-    if RELU:
-        b_out = tl.where(b_out <= 0.0, 0.0, b_out)  # NaN stays NaN
-    o_out = (o_o // PART).to(tl.int64) * num_rows * PART + o_o % PART
-    mask = (o_n < num_rows)[:, None] & (o_o < OUT)[None, :]
-    tl.store(out + o_n[:, None] * PART + o_out[None, :], b_out.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
