@@ -1,0 +1,79 @@
+"""Error in float32 of kernels with the tiles that are shipped, and with larger ones that would be faster on a GPU.
+
+Other tests have small tiles, so that small inputs have several. A compiler takes other instructions for large ones: on
+Hopper those of a group of warps, from 64 rows on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphbench.ops import gpu_launch
+from graphbench.ops.embedding_sum import embedding_sum
+from graphbench.ops.gpu_blocks import Block
+from graphbench.ops.linear import gpu as linear_gpu
+from graphbench.ops.linear import linear
+from graphbench.ops.linear_attention import linear_attention
+from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.ops.sparse_flow import sparse_flow
+from graphbench.structures import Ragged
+from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal
+
+# The interpreter is numpy, which warns about lanes that are computed and thrown away.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+HEADS = 2
+
+
+def inputs_of(*shapes: tuple[int, ...]) -> list[Tensor]:
+    return [normal(*shape).detach().to(DEVICE).requires_grad_() for shape in shapes]
+
+
+def assert_precise(using: Callable[[str], Callable[..., Tensor]], inputs: list[Tensor]) -> None:
+    assert_within_budget(using("gpu"), using("reference"), inputs)
+
+
+@pytest.mark.parametrize("rows", [linear_gpu.ROWS, 64])
+def test_linear_maps(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_gpu, "ROWS", rows)
+    inputs = inputs_of((300, 96), (64, 96), (64,))
+    assert_precise(lambda backend: lambda *x: linear(*x, act="relu", backend=backend), inputs)
+
+
+@pytest.mark.parametrize("block", [None, (64, 16, 4), (64, 64, 4)], ids=["shipped", "64x16", "64x64"])
+def test_softmax_attention(block: Block | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if block is not None:
+        every = {operand: dict.fromkeys((16, 32), block) for operand in (2, 4, 8)}
+        monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: every)
+    ragged = Ragged.from_sizes([90, 20], DEVICE)
+    inputs = inputs_of(*[(110, HEADS, 24)] * 3)
+    assert_precise(lambda backend: lambda *x: softmax_attention(*x, ragged, backend=backend), inputs)
+
+
+def test_embedding_sum() -> None:
+    sizes = [100, 40, 5]
+    index = torch.stack([torch.randint(size, (300,)) for size in sizes], dim=1).to(DEVICE)
+    assert_precise(
+        lambda backend: lambda *tables: embedding_sum(index, tables, backend=backend),
+        inputs_of(*((size, 96) for size in sizes)),
+    )
+
+
+def test_linear_attention() -> None:
+    ragged = Ragged.from_sizes([130, 20], DEVICE)
+    inputs = inputs_of(*[(150, HEADS, 64)] * 3)
+    assert_precise(lambda backend: lambda *x: linear_attention(*x, ragged, backend=backend), inputs)
+
+
+def test_sparse_flow() -> None:
+    ragged = Ragged.from_sizes([70, 20], DEVICE)
+    lam = torch.tensor(1 / 70, dtype=torch.float64, device=DEVICE)
+
+    def using(backend: str) -> Callable[..., Tensor]:
+        return lambda *x: sparse_flow(*x, ragged, lam=lam.to(x[0].dtype), backend=backend)
+
+    assert_precise(using, inputs_of(*[(90, HEADS, 68)] * 5))
