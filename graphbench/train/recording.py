@@ -61,6 +61,8 @@ class BatchInput:
 
     def set(self, content: Tensor) -> None:
         """Another batch, from the host or the device."""
+        if self._content.is_cuda and not content.is_cuda:
+            content = content.pin_memory()  # a copy from other memory may wait for the replay before
         self._content.copy_(content, non_blocking=True)
 
     @contextmanager
