@@ -108,19 +108,15 @@ def replaced(tables: Tables, piece: Piece, block: Block, measured: str | None = 
 
 def seconds_with(piece: Piece, device: torch.device, block: Block) -> float:
     """One pass of the operator with a block, by replays; the first one in a process loads or compiles its kernels."""
-    from graphbench.benchmarks.measuring import seconds_of
+    from graphbench.benchmarks.measuring import replayed, seconds_of
     from graphbench.ops import gpu_launch
-    from graphbench.train.step_graph import CudaStepGraphs
 
     tables = replaced(tables_for(torch.cuda.get_device_capability(device)), piece, block)
     gpu_launch.blocks_on.cache_clear()
     try:
         with mock.patch.object(gpu_launch, "tables_for", return_value=tables):
-            step, graphs = step_of(piece, device), CudaStepGraphs(device)
-            graphs.warm_up(step)  # is not timed: what depends on the batch alone is made once
-            graph = graphs.new()
-            graph.capture(step)
-            return seconds_of(lambda: [graph.replay() for _ in range(REPLAYS)], device) / REPLAYS
+            replay = replayed(step_of(piece, device), device)  # what depends on the batch alone is made before
+            return seconds_of(lambda: [replay() for _ in range(REPLAYS)], device) / REPLAYS
     except Exception as error:  # noqa: BLE001  of the compiler, by many names
         print(f"  {block}: {type(error).__name__}", file=sys.stderr)
         return math.inf

@@ -103,7 +103,17 @@ def run(
         measured: configurations.
         epochs: that count.
         against: some of :data:`AGAINST`.
+
+    Raises:
+        UserError: ``against`` names something else, or no epoch would count.
     """
+    unknown = [each for each in against if each not in AGAINST]
+    if unknown:
+        raise UserError(f"--against must be some of {', '.join(AGAINST)}; received {', '.join(unknown)}")
+    if epochs < 1:
+        raise UserError(f"--epochs must be at least 1; received {epochs}")
+    if device.type != "cuda":
+        against = [each for each in against if each == PYG]
     cases: list[Case] = []
     for each in measured:
         with tempfile.TemporaryDirectory() as name:
@@ -117,12 +127,11 @@ def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int, aga
     cases = []
     if device.type == "cuda":
         cases.append(Case(name, "the goal", ours, [each.goal] * epochs, target=1.0))
-    if device.type == "cuda" and STEPS in against:
+    if STEPS in against:
         plain, of_plain = timed((*each.command, "train.capture", "never"), folder, device, epochs)
         cases.append(Case(name, f"step by step{of_plain}", ours, plain, target=1.0))
     if each.peer is not None:
-        peers = [peer for peer in (PYG, COMPILED) if peer in against and (peer == PYG or device.type == "cuda")]
-        for compiled in (peer == COMPILED for peer in peers):
+        for compiled in (kind == COMPILED for kind in (PYG, COMPILED) if kind in against):
             several = each.peer(Training(folder, _command(each.command), each.peer_epochs, device), compiled)
             for _ in range(WARM_UP):
                 several()

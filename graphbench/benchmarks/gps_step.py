@@ -20,7 +20,7 @@ from torch_geometric.nn import GPSConv, MessagePassing
 from torch_geometric.utils import scatter
 
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks
+from graphbench.benchmarks.measuring import CPU, device_name, paired, peak, peaks, replayed
 from graphbench.benchmarks.step_kernels import watch
 from graphbench.config import load_config
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
@@ -32,7 +32,6 @@ from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.gated_gcn import CustomGatedGCN
 from graphbench.structures import GraphBatch
 from graphbench.structures.dropout_seeds import seeds_drawn_together
-from graphbench.train.step_graph import CudaStepGraphs
 
 DIM, HEADS, LAYERS, DROPOUT = 96, 4, 4, 0.5
 BATCHES = {32: 15.0, 128: 10.0}
@@ -107,14 +106,11 @@ def captured_step(
             out = model(batch.replace(x=x, edge_attr=edge_attr))
         out.square().mean().backward()
 
-    graphs = CudaStepGraphs(device)
-    graph = graphs.new()
-    graphs.warm_up(step)
-    graph.capture(step)
-    graph.replay()
+    replay = replayed(step, device)
+    replay()
     if not all(bool(each.grad.isfinite().all()) for each in model.parameters() if each.grad is not None):
         raise AssertionError("the captured step gives gradients that are not finite")
-    return graph.replay
+    return replay
 
 
 class OursStack(nn.Module):

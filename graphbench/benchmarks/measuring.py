@@ -24,6 +24,7 @@ from torch import Tensor
 from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs.environment import forget_peak_memory, peak_memory
+from graphbench.train.step_graph import CudaStepGraphs
 
 ROOT = shipped.root()
 CPU = torch.device("cpu")
@@ -101,6 +102,15 @@ def competing_load() -> Iterator[None]:
         for other in others:
             other.kill()
             other.wait()
+
+
+def replayed(once: Callable[[], object], device: torch.device) -> Callable[[], None]:
+    """The same work by one CUDA graph: it is done once to warm up, then recorded."""
+    graphs = CudaStepGraphs(device)
+    graphs.warm_up(once)
+    graph = graphs.new()
+    graph.capture(once)
+    return graph.replay
 
 
 def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from graphbench.benchmarks import epochs
 from graphbench.benchmarks.pyg_gps import gps_epochs
 from graphbench.benchmarks.step_kernels import StepKernels
 from graphbench.config import load_config
+from graphbench.errors import UserError
 from graphbench.train.reporter import EpochReport
 from tests.paths import ROOT
 
@@ -58,6 +60,18 @@ def test_an_epoch_of_ours_and_one_of_pyg(layer: str, tmp_path: Path, monkeypatch
     assert case.name.startswith("tiny, epoch, ")
     assert case.peer_name == "PyG"
     assert len(case.ours) == len(case.peer) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"against": ["pgy"]}, "--against must be some of steps, pyg, compiled; received pgy"),
+        ({"epochs": 0}, "--epochs must be at least 1; received 0"),
+    ],
+)
+def test_refused_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        epochs.run(torch.device("cpu"), **arguments)
 
 
 def test_what_is_measured_is_shipped() -> None:

@@ -88,7 +88,7 @@ def gradients(
         )  # fmt: skip
         if shares > 1:
             add_shares[(-(-(f * d + f) // BLOCK),)](
-                parts, dweight, dbias, shares, OF_WEIGHT=f * d, OUT=f, SHARES=max(16, span_of(shares)), BLOCK=BLOCK,
+                parts, dweight, dbias, shares, OF_WEIGHT=f * d, OUT=f, SHARES=span_of(shares), BLOCK=BLOCK,
                 num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
     return dh if wanted[0] else None, dweight, dbias if wanted[1] else None

@@ -98,10 +98,10 @@ def share_moments(
 
 
 @triton.jit
-def load_shares(parts, shares, number, of, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.constexpr):
-    """[SHARES, SPAN] number ``number`` of the ``of`` that every share has written; 0 where there is no share."""
+def load_shares(parts, shares, row, rows, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.constexpr):
+    """[SHARES, SPAN] one row of the ``rows`` that every share has written; 0 where there is no share."""
     o_s = tl.arange(0, SHARES)
-    p_parts = parts + (o_s[:, None] * of + number) * WIDTH + o_c[None, :]
+    p_parts = parts + (o_s[:, None] * rows + row) * WIDTH + o_c[None, :]
     return tl.load(p_parts, mask=(o_s < shares)[:, None] & m_c[None, :], other=0.0)
 
 
