@@ -177,6 +177,14 @@ def prepare_row_tiles(ragged: Ragged, rows: int, keys: int) -> None:
         ragged.keep(table, row_tiles, each)
 
 
+def tiles_of(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
+    """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
+    if isinstance(ragged, CapacityRagged):
+        return tiles_on_device(ragged, rows, smaller, largest)
+    graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
+    return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))
+
+
 def tiles_on_device(ragged: CapacityRagged, rows: int, smaller: int = 0, largest: int | None = None) -> Tensor:
     """The table of :func:`row_tiles` for a padded batch, in one launch.
 

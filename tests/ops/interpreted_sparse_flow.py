@@ -9,8 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_diagnostics, gpu, reference, sparse_flow
+from graphbench.ops.sparse_flow import (
+    FlowProblem,
+    counted_flow,
+    flow_diagnostics,
+    gpu,
+    gpu_wide,
+    reference,
+    sparse_flow,
+)
 from graphbench.structures import Ragged
+from graphbench.structures.capacity import Capacity, CapacityRagged
 from tests.ops.flow_terms import terms_of_lam
 from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal, uneven_seed, values_and_gradients
 
@@ -27,10 +36,16 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From 33 nodes on, several tiles of rows and of keys."""
+@pytest.fixture(params=["tiles", "matrices"])
+def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 33 nodes on, several tiles of rows and of keys; nothing about pairs is stored, or matrices of them are."""
     monkeypatch.setattr(gpu, "blocks_on", lambda device, kernels: dict.fromkeys((2, 4, 8), SMALL[kernels]))
+    monkeypatch.setattr(gpu_wide, "takes", lambda q, v, ragged: request.param == "matrices")
+    monkeypatch.setattr(gpu_wide, "MOST", 256)
+    for product in ("PAIRS", "WEIGHTED", "TURNED"):
+        monkeypatch.setattr(gpu_wide, product, gpu_wide.Product(32, 32, 16, 4, 2))
+    for rows in ("SOLVED", "DIFFERENTIATED"):
+        monkeypatch.setattr(gpu_wide, rows, (16, 4))
 
 
 def inputs_for(ragged: Ragged, d: int, e: int, heads: int = 2, spread: float = 1.0) -> list[Tensor]:
@@ -75,6 +90,16 @@ def test_equals_reference(alpha: float, sizes: list[int], small_blocks: None) ->
     ragged = Ragged.from_sizes(sizes, DEVICE)
     found = errors(ragged, alpha, inputs_for(ragged, 5, 4))
     assert max(found.values()) < 1e-12, found
+
+
+def test_a_padded_batch_has_tiles_without_rows(small_blocks: None) -> None:
+    sizes = [40, 3, 17, 40, 20, 0]  # the last three are padding
+    plain = Ragged.from_sizes(sizes, DEVICE)
+    padded = CapacityRagged(plain.ptr, Capacity(graphs=3, padding_graphs=3, nodes=120, edges=0, max_size=40))
+    inputs = inputs_for(plain, 5, 4)
+    both = (values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs) for ragged in (plain, padded))
+    for expected, found in zip(*both):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_zeros_are_counted_on_the_way(small_blocks: None) -> None:
@@ -145,6 +170,37 @@ def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> Non
         s, t = (a[:, 0] @ b[:, 0].T / 4 for a, b in (rows[:2], rows[2:4]))
         largest = 1 + s.abs().max().item() + t.abs().max().item()
         assert error < 4 * torch.finfo(torch.float32).eps * largest, (t_std, alpha, error, largest)
+
+
+@pytest.mark.parametrize("size", [32, 40], ids=["whole", "tiled"])
+@pytest.mark.parametrize("spread", [12.0, 40.0])
+def test_flows_of_any_scores(spread: float, size: int, small_blocks: None) -> None:
+    """No rounding hides a key that has flow, and no range of scores overflows: e^60 and e^200 between resistances.
+
+    Within e^60 flows are right; beyond, where frictions leave the range of float32 as well, they are numbers. Queries
+    are scores and keys unit vectors, so that rows are what is drawn: independent in even graphs, of few different ones
+    in odd graphs, as copies of nodes have them.
+    """
+    graphs, draw, rows = 12, torch.Generator().manual_seed(0), []
+    for graph in range(graphs):
+        s, t = (std * torch.randn(size, size, generator=draw) for std in (spread, spread / 2))
+        if graph % 2:
+            same = torch.randint(size // 4, (size, size), generator=draw)
+            s, t = s.gather(1, same), t.gather(1, same)
+        rows.append((s, t))
+    s, t = (torch.cat([row[i] for row in rows])[:, None].to(DEVICE) for i in range(2))
+    unit = torch.eye(size, device=DEVICE).repeat(graphs, 1)[:, None]
+    ragged, lam = Ragged.from_sizes([size] * graphs, DEVICE), torch.full((graphs,), 1 / size, device=DEVICE)
+    queries = (math.sqrt(size) * x for x in (s, t))
+    inputs = [x for q in queries for x in (q, unit)] + [unit, lam]
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    found = values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs)
+    assert all(x.isfinite().all() for x in found)
+    if spread < 40.0:
+        parts = (([x[size * g : size * (g + 1)].double() for x in inputs[:5]], lam[g]) for g in range(graphs))
+        exact = torch.cat([stable_flow(*part, strength.double(), 0.1) for part, strength in parts])
+        error = (found[0] - exact).norm(dim=-1).max().item()
+        assert error < 64 * torch.finfo(torch.float32).eps * (1 + s.abs().max().item() + t.abs().max().item()), error
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

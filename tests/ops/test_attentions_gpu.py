@@ -65,10 +65,9 @@ def linear(kind: torch.dtype, width: int, base: str) -> tuple[ModuleType, Callab
     return linear_gpu, functools.partial(linear_gpu.linear_attention, *inputs)
 
 
-def flow(kind: torch.dtype, width: int, largest: int, p: float) -> tuple[ModuleType, Callable[[], Tensor]]:
-    """Graphs up to some size are solved in registers, the last one is not."""
-    ragged = Ragged.from_sizes([largest, 600])
-    inputs = (*qkv(ragged, kind, width, 5), ragged, rows(torch.float32, 2), 0.1, p)
+def flow(kind: torch.dtype, width: int, sizes: list[int], p: float) -> tuple[ModuleType, Callable[[], Tensor]]:
+    ragged = Ragged.from_sizes(sizes)
+    inputs = (*qkv(ragged, kind, width, 5), ragged, rows(torch.float32, len(sizes)), 0.1, p)
     return flow_gpu, functools.partial(flow_gpu.sparse_flow, *inputs)
 
 
@@ -134,7 +133,8 @@ def test_linear_attention_of_every_block_size(kind: torch.dtype, width: int, bas
 
 
 def check_flow(kind: torch.dtype, width: int, largest: int, p: float, capability: int = 90) -> None:
-    programs = compiled_launches(capability, *flow(kind, width, largest, p))
+    """Graphs up to some size are solved in registers, the last one is not."""
+    programs = compiled_launches(capability, *flow(kind, width, [largest, 600], p))
     assert [kernel.__name__ for kernel, _ in programs] == ["whole_rows", "tiled_rows", "query_side", "key_side"]
     for kernel, program in programs:
         in_parts = kind == torch.float32 and kernel.__name__ != "whole_rows"
@@ -147,6 +147,29 @@ def check_flow(kind: torch.dtype, width: int, largest: int, p: float, capability
 
 def test_sparse_flow() -> None:
     check_flow(torch.bfloat16, 40, 20, 0.5)
+
+
+def check_wide_flow(kind: torch.dtype, width: int, p: float, capability: int = 90) -> None:
+    """Small graphs with wide heads: products on the tensor cores, and rows."""
+    programs = compiled_launches(capability, *flow(kind, width, [100, 20], p))
+    backward = [*["pair_products"] * 2, "gradient_rows", *["weighted_rows"] * 3]
+    assert [kernel.__name__ for kernel, _ in programs] == ["pair_products", "solve_rows", "weighted_rows", *backward]
+    for kernel, program in programs:
+        multiplies = kernel.__name__ in ("pair_products", "weighted_rows")
+        check_program(program, kind, capability, tensor_cores=multiplies)
+        check_machine_code(program, tensor_cores=multiplies)
+
+
+def test_sparse_flow_of_wide_heads() -> None:
+    check_wide_flow(torch.float32, 235, 0.5)
+
+
+@pytest.mark.slow
+@exhaustive
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize(("kind", "width", "p"), [(torch.bfloat16, 235, 0.5), (torch.float32, 80, 0.0)], ids=str)
+def test_sparse_flow_of_every_wide_head(kind: torch.dtype, width: int, p: float, capability: int) -> None:
+    check_wide_flow(kind, width, p, capability)
 
 
 @pytest.mark.slow
@@ -177,8 +200,8 @@ def test_tiles_of_sparse_flow_cover_every_row_once() -> None:
     ragged = Ragged.from_sizes(sizes)
     seen = []
     for smaller, largest, block in ((0, 5, 16), (5, 33, 16), (33, 70, 32)):
-        for graph, first in flow_gpu._tiles(ragged, smaller, largest, block).tolist():
+        for graph, first in flow_gpu.tiles_of(ragged, smaller, largest, block).tolist():
             assert smaller < sizes[graph] <= largest
             seen += [(graph, row) for row in range(first, min(first + block, sizes[graph]))]
     assert sorted(seen) == [(graph, row) for graph, size in enumerate(sizes) for row in range(size)]
-    assert len(flow_gpu._tiles(ragged, 70, 700, 32)) == 0
+    assert len(flow_gpu.tiles_of(ragged, 70, 700, 32)) == 0

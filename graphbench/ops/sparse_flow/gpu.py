@@ -1,4 +1,4 @@
-"""Exact sparse flow in Triton kernels: memory linear in the rows, nothing of the flows is stored (README).
+"""Exact sparse flow in Triton kernels: memory linear in the rows, no flow is kept for the backward pass (README).
 
 Notation: N rows, H heads, G graphs, d and e widths.
 """
@@ -19,19 +19,17 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     operand_bytes,
     operand_type,
-    row_tiles,
     span_of,
-    tiles_on_device,
+    tiles_of,
     triton_type,
     wide_of,
 )
 from graphbench.ops.segment import segment_sum
-from graphbench.ops.sparse_flow import cpu
+from graphbench.ops.sparse_flow import cpu, gpu_wide
 from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 from graphbench.structures import Ragged
-from graphbench.structures.capacity import CapacityRagged
 
 # Columns of q, k or v that are multiplied at a time.
 CHUNK = {2: 32, 4: 16, 8: 16}
@@ -103,12 +101,15 @@ def _forward(
     constants, heads, operand = _constants(q, v, p), q.shape[1], operand_bytes(q.dtype)
     constants["INV_ALPHA"] = 1 / alpha
     with torch.cuda.device_of(q):
+        if gpu_wide.takes(q, v, ragged):
+            gpu_wide.forward(inputs, lam, ragged, seed, out, state, *_wide_constants(constants))
+            return out, state
         smaller = 0
         # Graphs of at most `keys` nodes are solved in registers, `rows` query rows at a time.
         for rows, keys, warps in blocks_on(q.device, "flow_whole")[operand].values():
             if smaller >= ragged.max_size:
                 break
-            tiles = ragged.derived(_tiles, smaller, keys, rows)
+            tiles = ragged.derived(tiles_of, smaller, keys, rows)
             if len(tiles):
                 whole_rows[len(tiles), heads](
                     *pointers, tiles, out, state, *numbers, **constants, PRECISION=PRECISION["whole"], ROWS=rows,
@@ -117,7 +118,7 @@ def _forward(
             smaller = keys
         rows, keys, warps = _block("flow_tiled", q, v)
         if smaller < ragged.max_size:
-            tiles = ragged.derived(_tiles, smaller, ragged.max_size, rows)
+            tiles = ragged.derived(tiles_of, smaller, ragged.max_size, rows)
             tiled_rows[len(tiles), heads](
                 *pointers, tiles, out, state, *numbers, **constants,
                 PRECISION=PRECISION["tiles"], E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
@@ -153,27 +154,44 @@ class _Flow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()
-        dq, dk, dqf, dkf, dv = (torch.empty_like(x) for x in (q, k, q_friction, k_friction, v))
-        sums, row_dlam = state.new_empty(4, *state.shape[1:]), state.new_empty(state.shape[1:])
-        inputs = (q, k, q_friction, k_friction, v, lam, ragged.ptr)
-        numbers = (ragged.num_rows, ctx.seed)
-        constants = _constants(q, v, ctx.p) | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
-        constants["PRECISION"] = PRECISION["tiles"]
+        gradients, row_dlam = (
+            tuple(torch.empty_like(x) for x in (q, k, q_friction, k_friction, v)),
+            torch.empty_like(state[0]),
+        )
+        inputs = (q, k, q_friction, k_friction, v)
         with torch.cuda.device_of(q):
-            rows, keys, warps = _block("flow_query_side", q, v)
-            tiles = ragged.derived(_tiles, 0, ragged.max_size, rows)
-            query_side[len(tiles), q.shape[1]](
-                *inputs, tiles, grad, state, sums, dq, dqf, row_dlam, *numbers, **constants,
-                INV_ALPHA=1 / ctx.alpha, ROWS=rows, KEYS=keys, num_warps=warps,
-            )  # fmt: skip
-            rows, keys, warps = _block("flow_key_side", q, v)
-            tiles = ragged.derived(_tiles, 0, ragged.max_size, keys)
-            key_side[len(tiles), q.shape[1]](
-                *inputs, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
-                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
-            )  # fmt: skip
+            constants = _constants(q, v, ctx.p) | {"TIE": _TIE.get(q.dtype, 0.0)}
+            if gpu_wide.takes(q, v, ragged):
+                row = _wide_constants(constants | {"INV_ALPHA": 1 / ctx.alpha})
+                gpu_wide.backward(inputs, lam, ragged, ctx.seed, grad, state, *row, gradients, row_dlam)
+            else:
+                _walk_back(inputs, lam, ragged, ctx.seed, grad, state, ctx.alpha, constants, gradients, row_dlam)
         dlam = segment_sum(row_dlam.sum(0), ragged) if ctx.needs_input_grad[5] else None
-        return dq, dk, dqf, dkf, dv, dlam, None, None, None, None
+        return *gradients, dlam, None, None, None, None
+
+
+def _walk_back(
+    inputs: tuple[Tensor, ...], lam: Tensor, ragged: Ragged, seed: Tensor, grad: Tensor, state: Tensor, alpha: float,
+    constants: dict[str, Any], gradients: tuple[Tensor, ...], row_dlam: Tensor,
+) -> None:  # fmt: skip
+    """Fills gradients of the inputs, and that of lam per row, by the kernels that store nothing about pairs."""
+    q, v = inputs[0], inputs[-1]
+    dq, dk, dqf, dkf, dv = gradients
+    sums = state.new_empty(4, *state.shape[1:])
+    pointers, numbers = (*inputs, lam, ragged.ptr), (ragged.num_rows, seed)
+    constants = constants | {"D_SPAN": span_of(q.shape[2]), "PRECISION": PRECISION["tiles"]}
+    rows, keys, warps = _block("flow_query_side", q, v)
+    tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
+    query_side[len(tiles), q.shape[1]](
+        *pointers, tiles, grad, state, sums, dq, dqf, row_dlam, *numbers, **constants,
+        INV_ALPHA=1 / alpha, ROWS=rows, KEYS=keys, num_warps=warps,
+    )  # fmt: skip
+    rows, keys, warps = _block("flow_key_side", q, v)
+    tiles = ragged.derived(tiles_of, 0, ragged.max_size, keys)
+    key_side[len(tiles), q.shape[1]](
+        *pointers, tiles, grad, state, sums, dk, dkf, dv, *numbers, **constants,
+        E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+    )  # fmt: skip
 
 
 def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
@@ -195,14 +213,15 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
     }
 
 
+def _wide_constants(constants: dict[str, Any]) -> tuple[float, dict[str, Any], dict[str, Any]]:
+    """(scale of scores, constants of products, constants of rows) of the kernels for wide heads."""
+    shared = {name: constants[name] for name in ("HEADS", "DOT", "ACC", "enable_fp_fusion")}
+    row: dict[str, Any] = {
+        name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP", "TIE") if name in constants
+    }
+    return constants["SCALE"], shared | {"PRECISION": PRECISION["tiles"]}, row
+
+
 def _block(kernels: str, q: Tensor, v: Tensor) -> Block:
     """(rows, keys, warps) of a kernel for heads of these widths."""
     return blocks_on(q.device, kernels)[operand_bytes(q.dtype)][max(64, span_of(max(q.shape[2], v.shape[2])))]
-
-
-def _tiles(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:
-    """(T, 2) int64 tiles of ``rows`` rows of the graphs of ``smaller < n <= largest``, the longest work first."""
-    if isinstance(ragged, CapacityRagged):
-        return tiles_on_device(ragged, rows, smaller, largest)
-    graphs = [graph for graph, size in enumerate(ragged.sizes) if smaller < size <= largest]
-    return row_tiles(ragged, rows, sorted(graphs, key=lambda graph: -ragged.sizes[graph]))

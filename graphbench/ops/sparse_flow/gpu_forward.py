@@ -12,12 +12,13 @@ from graphbench.ops.sparse_flow.gpu_tiles import (
     add_sum_exp,
     add_weighted_rows,
     anchor_row,
-    friction,
+    flows,
+    growth,
     pair_scores,
-    positive_part,
     row_constants,
     store_columns,
     store_state,
+    weights,
 )
 
 
@@ -58,7 +59,7 @@ def _sums_below(b_threshold, b_t, b_w, b_d, m_k):
 
 @triton.jit
 def _search(
-    p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
+    p_q, p_k, p_qf, p_kf, o_q, n, b_top, b_t_min, b_t_ref, b_unit, b_beta, b_budget, b_low, b_delta,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -80,9 +81,8 @@ def _search(
             # [ROWS, KEYS]
             b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
             m_k = (o_k < n)[None, :]
-            b_w = tl.exp(b_s - b_s_max[:, None])
-            _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
-            b_d = b_lam * b_excess
+            b_w = weights(b_s, b_top[:, None])
+            b_d = b_unit[:, None] * (growth(b_t, b_t_ref[:, None], LIMIT) - 1.0)
             b_w_part, b_wd_part, b_t_part = _sums_below(b_middle, b_t, b_w, b_d, m_k)
             b_w_mid += b_w_part
             b_wd_mid += b_wd_part
@@ -97,10 +97,8 @@ def _search(
         b_low = tl.where(b_root_mid > b_middle, tl.maximum(b_low, b_middle), b_low)
         # The active set is the one whose root lies above its own keys and below all others. Rounding (or NaN) may leave
         # thresholds that no longer fall: that ends the search as well.
-        _b_phi_top, b_excess_top = friction(b_t_high, b_t_ref, b_phi_ref, LIMIT)
-        _b_phi_mid, b_excess_mid = friction(b_t_mid, b_t_ref, b_phi_ref, LIMIT)
-        m_done_mid = (b_root_mid <= b_middle) & (b_lam * b_excess_mid < b_root_mid)
-        m_done = m_done_mid | (b_lam * b_excess_top < b_root_top)
+        m_done_mid = (b_root_mid <= b_middle) & (b_unit * (growth(b_t_mid, b_t_ref, LIMIT) - 1.0) < b_root_mid)
+        m_done = m_done_mid | (b_unit * (growth(b_t_high, b_t_ref, LIMIT) - 1.0) < b_root_top)
         b_t_top = tl.where(m_moving, tl.where(m_done_mid, b_t_mid, b_t_high), b_t_top)
         b_better = tl.minimum(b_root_top, b_root_mid)
         m_moving = m_moving & (m_done == 0) & (b_better < b_delta)
@@ -110,7 +108,7 @@ def _search(
 
 @triton.jit
 def _settle(
-    p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
+    p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_top, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
     CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr,
@@ -125,6 +123,7 @@ def _settle(
     m_moving = b_budget > 0.0
     while tl.max(m_moving.to(tl.int32), 0) > 0:
         b_t_ref, b_phi_ref, b_left = anchor_row(b_t_try, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
+        b_unit = b_lam * b_phi_ref
         b_w_sum, b_wd_sum = b_zero, b_zero
         b_t_below, b_t_above = b_zero - float("inf"), b_zero + float("inf")
         for i_s in range(0, n, KEYS):
@@ -132,19 +131,18 @@ def _settle(
             # [ROWS, KEYS]
             b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
             m_k = (o_k < n)[None, :]
-            _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
-            b_d = b_lam * b_excess
-            b_w = tl.where(m_k & (b_d <= 0.0), tl.exp(b_s - b_s_max[:, None]), 0.0)
+            b_low = tl.minimum(growth(b_t, b_t_ref[:, None], LIMIT), 1.0)
+            b_w = tl.where(m_k & (b_t <= b_t_ref[:, None]), weights(b_s, b_top[:, None]), 0.0)
             b_w_sum += tl.sum(b_w, 1)
-            b_wd_sum += tl.sum(b_w * b_d, 1)
-            b_t_below = tl.maximum(b_t_below, tl.max(tl.where(m_k & (b_d < 0.0), b_t, float("-inf")), 1))
-            b_t_above = tl.minimum(b_t_above, tl.min(tl.where(m_k & (b_d > 0.0), b_t, float("inf")), 1))
+            b_wd_sum += tl.sum(b_w * (b_unit[:, None] * (b_low - 1.0)), 1)
+            b_t_below = tl.maximum(b_t_below, tl.max(tl.where(m_k & (b_low < 1.0), b_t, float("-inf")), 1))
+            b_t_above = tl.minimum(b_t_above, tl.min(tl.where(m_k & (b_t > b_t_ref[:, None]), b_t, float("inf")), 1))
         b_root = (b_left + b_wd_sum) / (b_beta + b_w_sum)
         m_fits = m_moving & (b_root > 0.0)
         b_t_low, b_delta = tl.where(m_fits, b_t_try, b_t_low), tl.where(m_fits, b_root, b_delta)
         b_t_high = tl.where(m_fits, b_t_high, b_t_try)
-        _b_phi_above, b_excess_above = friction(b_t_above, b_t_ref, b_phi_ref, LIMIT)
-        b_t_next = tl.where(b_lam * b_excess_above < b_root, b_t_above, float("-inf"))
+        m_more = b_unit * (growth(b_t_above, b_t_ref, LIMIT) - 1.0) < b_root
+        b_t_next = tl.where(m_more, b_t_above, float("-inf"))
         b_t_try = tl.where(m_fits, b_t_next, b_t_below)
         m_moving = m_moving & (b_t_try > b_t_low) & (b_t_try < b_t_high)
     return b_t_low, tl.where(b_budget <= 0.0, float("-inf"), b_delta)  # no flow at all; NaN stays NaN
@@ -152,8 +150,7 @@ def _settle(
 
 @triton.jit
 def _output(
-    p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-    seed,
+    p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_top, b_t_anchor, b_t_ref, b_unit, b_delta, seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
     PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
@@ -167,10 +164,9 @@ def _output(
         # [ROWS, KEYS]
         b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
         m_k = (o_k < n)[None, :]
-        b_w = tl.where(m_k, tl.exp(b_s - b_s_max[:, None]), 0.0)
+        b_w = tl.where(m_k, weights(b_s, b_top[:, None]), 0.0)
         b_key = tl.maximum(b_key, tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1))
-        _b_phi, b_excess = friction(b_t, b_t_ref[:, None], b_phi_ref[:, None], LIMIT)
-        b_z = b_w * positive_part(b_delta[:, None], b_lam * b_excess)
+        b_z = flows(b_t, b_w, b_t_ref[:, None], b_unit[:, None], b_delta[:, None], LIMIT)
         b_flows += tl.sum((b_z > 0.0).to(tl.int32), 1)
         b_z = dropout(b_z, seed, o_rows, i_s, P, KEEP)
         b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
@@ -194,31 +190,33 @@ def tiled_rows(
     b_s_max, b_s_sum, b_minus_max, b_minus_sum, b_t_max, b_t_sum, b_both_max, b_both_sum, b_t_min = _row_statistics(
         p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS
     )
-    b_spread, b_ratio, b_log_kappa, b_beta = row_constants(
-        b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA
-    )
+    # Scores more than LIMIT above the lowest, whose resistances are nothing next to all others, count as equal.
+    b_top = tl.minimum(b_s_max, LIMIT - b_minus_max)
+    b_spread, b_ratio, b_log_kappa, b_beta = row_constants(b_top, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA)
     b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_min, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
-    # The first Newton point takes all flows for active: sum w phi follows from sum exp(s + t).
-    b_w_phi = tl.exp(tl.minimum(b_both_max + tl.log(b_both_sum * b_ratio) - b_s_max - b_t_max + b_spread, LIMIT))
-    b_w_d = b_lam * tl.maximum(b_w_phi - b_phi_ref * b_s_sum, 0.0)
-    b_low = b_budget / (b_beta + b_s_sum)
-    b_delta = (b_budget + b_w_d) / (b_beta + b_s_sum)
+    # The first Newton point takes all flows for active: sum w phi follows from sum exp(s + t). Where scores count as
+    # equal, the sums are bounds.
+    b_w_phi = tl.exp(tl.minimum(b_both_max + tl.log(b_both_sum * b_ratio) - b_top - b_t_max + b_spread, LIMIT))
+    b_least = tl.where(b_s_max > b_top, 1.0, b_s_sum)
+    b_w_d = b_lam * tl.maximum(b_w_phi - b_phi_ref * b_least, 0.0)
+    b_low = b_budget / (b_beta + tl.where(b_s_max > b_top, n.to(ACC), b_s_sum))
+    b_delta = (b_budget + b_w_d) / (b_beta + b_least)
     b_t_top = _search(
-        p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_min, b_t_ref, b_phi_ref, b_beta, b_budget, b_low, b_delta,
+        p_q, p_k, p_qf, p_kf, o_q, n, b_top, b_t_min, b_t_ref, b_lam * b_phi_ref, b_beta, b_budget, b_low, b_delta,
         SCALE, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_low, b_delta = _settle(
-        p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_s_max, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
+        p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_top, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
         SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
     b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
     o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
     b_out, b_key, b_flows = _output(
-        p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_lam, b_s_max, b_t_anchor, b_t_ref, b_phi_ref, b_delta,
-        seed, SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
+        p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_top, b_t_anchor, b_t_ref, b_lam * b_phi_ref, b_delta, seed,
+        SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
     )  # fmt: skip
     store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
     p_state = state + num_rows.to(tl.int64) * i_h + bos
     plane = num_rows.to(tl.int64) * HEADS
-    store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)
+    store_state(p_state, o_q, n, plane, b_top, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows)

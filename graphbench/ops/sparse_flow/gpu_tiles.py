@@ -75,14 +75,14 @@ def store_columns(p_x, b_x, o_x, i_c, n, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
-def store_state(p_state, o_q, n, plane, b_s_max, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows):
+def store_state(p_state, o_q, n, plane, b_top, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows):
     """What the backward kernels rebuild every flow from: six planes, one number per row and head in each.
 
-    S (maximum of s), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
+    S (score of weight 1), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
     2^24 keys). A seventh plane has how many flows of the row are not 0.
     """
     m_q = o_q < n
-    tl.store(p_state + o_q, b_s_max, mask=m_q)
+    tl.store(p_state + o_q, b_top, mask=m_q)
     tl.store(p_state + plane + o_q, b_t_ref, mask=m_q)
     tl.store(p_state + 2 * plane + o_q, b_log_kappa, mask=m_q)
     tl.store(p_state + 3 * plane + o_q, b_phi_ref, mask=m_q)
@@ -99,9 +99,12 @@ def add_sum_exp(b_max, b_sum, b_x):
 
 
 @triton.jit
-def row_constants(b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA: tl.constexpr):
-    """(spread, ratio, log kappa, beta) [rows]: phi = ratio exp(t - t_max + spread), the fewest roundings."""
-    b_spread = b_s_max + b_minus_max
+def row_constants(b_top, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA: tl.constexpr):
+    """(spread, ratio, log kappa, beta) [rows]: phi = ratio exp(t - t_max + spread), the fewest roundings.
+
+    ``b_top`` is the score of weight 1, ``-b_minus_max`` the lowest of the row.
+    """
+    b_spread = b_top + b_minus_max
     b_ratio, b_log_kappa = b_minus_sum / b_t_sum, b_spread + tl.log(b_minus_sum)
     return b_spread, b_ratio, b_log_kappa, INV_ALPHA * tl.exp(-b_spread) / b_minus_sum
 
@@ -110,8 +113,8 @@ def row_constants(b_s_max, b_minus_max, b_minus_sum, b_t_max, b_t_sum, INV_ALPHA
 def anchor_row(b_t, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr):
     """(t_ref, phi_ref, C) [rows] of rows whose unknown is counted from the friction of score ``b_t`` [rows].
 
-    phi is capped at exp(LIMIT), where kappa itself would overflow, and taken as exp(-LIMIT) where it would vanish
-    next to the others.
+    phi_ref is capped at exp(LIMIT), where kappa itself would overflow, and at least exp(-LIMIT): below, frictions are
+    equal to nothing next to the others, and t_ref is the score of that one.
     """
     b_extra = tl.log(b_ratio)
     b_t_ref = tl.maximum(b_t, b_t_max - b_spread - b_extra - LIMIT)
@@ -120,17 +123,24 @@ def anchor_row(b_t, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA: tl.co
 
 
 @triton.jit
-def friction(b_t, b_t_ref, b_phi_ref, LIMIT: tl.constexpr):
-    """(phi = kappa f, what it exceeds phi_ref by), of the shape of ``b_t``.
+def growth(b_t, b_t_ref, LIMIT: tl.constexpr):
+    """Ratio exp(t - t_ref) of phi to phi_ref, of the shape of ``b_t``, capped far above 1, where keys have no flow.
 
-    The excess is phi_ref (exp(t - t_ref) - 1): the error of phi_ref is common to a row and harmless, and the
-    difference does not cancel.
+    phi = phi_ref growth: the error of phi_ref is common to a row and harmless, and what phi exceeds phi_ref by,
+    phi_ref (growth - 1), does not cancel.
     """
-    b_grown = tl.exp(tl.minimum(b_t - b_t_ref, tl.minimum(LIMIT - tl.log(b_phi_ref), LIMIT + 15.0)))
-    return b_phi_ref * b_grown, b_phi_ref * (b_grown - 1.0)
+    return tl.exp(tl.minimum(b_t - b_t_ref, LIMIT + 15.0))
 
 
 @triton.jit
-def positive_part(b_delta, b_d):
-    """max(delta - d, 0), with NaN where the scores are NaN."""
-    return tl.maximum(b_delta - b_d, 0.0, propagate_nan=tl.PropagateNan.ALL)
+def weights(b_s, b_top):
+    """Weights w = exp(s - top), of the shape of ``b_s``. Scores above ``top`` have no flow, or count as ``top``."""
+    return tl.exp(tl.minimum(b_s - b_top, 0.0))
+
+
+@triton.jit
+def flows(b_t, b_w, b_t_ref, b_unit, b_delta, LIMIT: tl.constexpr):
+    """Flows w max(delta - D, 0) of keys up to the reference, NaN where the scores are; ``b_unit`` is lam phi_ref."""
+    b_d = b_unit * (tl.minimum(growth(b_t, b_t_ref, LIMIT), 1.0) - 1.0)
+    b_z = b_w * tl.maximum(b_delta - b_d, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    return tl.where(b_t > b_t_ref, 0.0, b_z)
