@@ -18,8 +18,8 @@ MOST = 512
 """Nodes of a graph, as many as a program keeps a row of in registers."""
 NARROWEST = 128
 """Padded width from which on: heads of fewer columns fit the registers, and a line would be large beside them."""
-_NODES_PER_COLUMN = 3.5
-"""Three matrices of 3.5 numbers per column are as large as five inputs, the output and five gradients."""
+MOST_BYTES = 2**30
+"""Of the three matrices of a backward pass: 97 graphs of PascalVOC-SP with four heads."""
 _LINE = 16
 """A line has a multiple of so many numbers, so that they are read 16 bytes at a time."""
 SOLVED, DIFFERENTIATED = (1, 1), (1, 1)
@@ -42,13 +42,18 @@ TURNED = Product(32, 64, 32, 4, 3)
 
 
 def takes(q: Tensor, v: Tensor, ragged: Ragged) -> bool:
-    """Whether heads are wide, graphs small enough and matrices no larger than inputs and gradients.
+    """Whether heads are wide and graphs fit a row of registers, and matrices the memory that they may have.
 
     Double precision is for tests of the other kernels.
     """
-    width = max(q.shape[2], v.shape[2])
-    small = ragged.max_size <= min(MOST, _NODES_PER_COLUMN * width)
-    return operand_bytes(q.dtype) <= 4 and span_of(width) >= NARROWEST and small
+    if operand_bytes(q.dtype) > 4 or span_of(max(q.shape[2], v.shape[2])) < NARROWEST or ragged.max_size > MOST:
+        return False
+    return 3 * 4 * q.shape[0] * q.shape[1] * _line_of(ragged) <= MOST_BYTES
+
+
+def _line_of(ragged: Ragged) -> int:
+    """Numbers of a line."""
+    return -(-ragged.max_size // _LINE) * _LINE
 
 
 class Matrices:
@@ -65,7 +70,7 @@ class Matrices:
     def __init__(
         self, count: int, like: Tensor, ragged: Ragged, accumulator: torch.dtype, shared: dict[str, Any]
     ) -> None:
-        self.stride = -(-ragged.max_size // _LINE) * _LINE
+        self.stride = _line_of(ragged)
         rows, self.heads = like.shape[:2]
         self.values = torch.empty(count, self.heads, rows, self.stride, dtype=accumulator, device=like.device)
         self.ragged, self.rows, self.shared = ragged, rows, shared
