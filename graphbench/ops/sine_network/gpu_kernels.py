@@ -23,6 +23,12 @@ def store_matrix(x, b_x, o_r, o_c, m_r, m_c, s_x):
     tl.store(x + o_r[:, None] * s_x + o_c[None, :], b_x.to(x.dtype.element_ty), mask=m_r[:, None] & m_c[None, :])
 
 
+@triton.jit
+def _mapped(b_x, b_weight, ACC: tl.constexpr):
+    """``x W^T`` in plain fp32: the frequency multiplies its error, larger in three products of 10-bit parts."""
+    return tl.dot(b_x, tl.trans(b_weight), input_precision="ieee", out_dtype=ACC)
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def forward(
     z, flat, mapped, out, num_rows,
@@ -37,13 +43,13 @@ def forward(
     b_frequency = tl.load(flat + FREQUENCY + o_w, mask=m_w, other=0.0).to(ACC)[None, :]
     # [ROWS, SPAN_W]
     b_z = load_matrix(z, o_n, o_e, m_n, m_e, E, ACC)
-    b_y = dot(b_z, tl.trans(load_matrix(flat, o_w, o_e, m_w, m_e, E, ACC)), ACC)
+    b_y = _mapped(b_z, load_matrix(flat, o_w, o_e, m_w, m_e, E, ACC), ACC)
     b_y += tl.load(flat + W * E + o_w, mask=m_w, other=0.0).to(ACC)[None, :]
     store_matrix(mapped, b_y, o_n, o_w, m_n, m_w, W)
     b_h = tl.sin(b_frequency * b_y)
     for i in range(0, INNER):
         p_layer = flat + W * E + W + i * (W * W + W)
-        b_y = dot(b_h, tl.trans(load_matrix(p_layer, o_w, o_w, m_w, m_w, W, ACC)), ACC)
+        b_y = _mapped(b_h, load_matrix(p_layer, o_w, o_w, m_w, m_w, W, ACC), ACC)
         b_y += tl.load(p_layer + W * W + o_w, mask=m_w, other=0.0).to(ACC)[None, :]
         p_mapped = mapped + (i + 1) * num_rows.to(tl.int64) * W
         store_matrix(p_mapped, b_y, o_n, o_w, m_n, m_w, W)
