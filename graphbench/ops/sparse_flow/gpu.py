@@ -160,9 +160,10 @@ class _Flow(torch.autograd.Function):
         )
         inputs = (q, k, q_friction, k_friction, v)
         with torch.cuda.device_of(q):
-            constants = _constants(q, v, ctx.p) | {"TIE": _TIE.get(q.dtype, 0.0)}
+            constants = _constants(q, v, ctx.p)
             if gpu_wide.takes(q, v, ragged):
-                row = _wide_constants(constants | {"INV_ALPHA": 1 / ctx.alpha})
+                # Both passes have the scores from one program: none differ by the order of products.
+                row = _wide_constants(constants | {"INV_ALPHA": 1 / ctx.alpha, "TIE": 0.0})
                 gpu_wide.backward(inputs, lam, ragged, ctx.seed, grad, state, *row, gradients, row_dlam)
             else:
                 _walk_back(inputs, lam, ragged, ctx.seed, grad, state, ctx.alpha, constants, gradients, row_dlam)
@@ -179,7 +180,9 @@ def _walk_back(
     dq, dk, dqf, dkf, dv = gradients
     sums = state.new_empty(4, *state.shape[1:])
     pointers, numbers = (*inputs, lam, ragged.ptr), (ragged.num_rows, seed)
-    constants = constants | {"D_SPAN": span_of(q.shape[2]), "PRECISION": PRECISION["tiles"]}
+    constants = constants | {
+        "D_SPAN": span_of(q.shape[2]), "PRECISION": PRECISION["tiles"], "TIE": _TIE.get(q.dtype, 0.0)
+    }  # fmt: skip
     rows, keys, warps = _block("flow_query_side", q, v)
     tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
     query_side[len(tiles), q.shape[1]](

@@ -83,7 +83,6 @@ def solve_whole(
     b_minus_max, b_minus_sum = add_sum_exp(b_lowest, b_zero, tl.where(m_k, -b_s, float("-inf")))
     b_t_max, b_t_sum = add_sum_exp(b_lowest, b_zero, tl.where(m_k, b_t, float("-inf")))
     b_t_min = tl.min(tl.where(m_k, b_t, float("inf")), 1)
-    # [ROWS]
     b_clamped = tl.minimum(b_s_max, LIMIT - b_minus_max)
     m_wide = b_s_max > b_clamped
     b_top, b_next, b_left = b_clamped, b_clamped, tl.full([ROWS], _SCALES, dtype=tl.int32)
