@@ -154,17 +154,13 @@ class _Flow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, q_friction, k_friction, v, lam, state = ctx.saved_tensors
         ragged, grad = ctx.ragged, grad.contiguous()
-        gradients, row_dlam = (
-            tuple(torch.empty_like(x) for x in (q, k, q_friction, k_friction, v)),
-            torch.empty_like(state[0]),
-        )
         inputs = (q, k, q_friction, k_friction, v)
+        gradients, row_dlam = tuple(map(torch.empty_like, inputs)), torch.empty_like(state[0])
         with torch.cuda.device_of(q):
             constants = _constants(q, v, ctx.p)
             if gpu_wide.takes(q, v, ragged):
-                # Both passes have the scores from one program: none differ by the order of products.
-                row = _wide_constants(constants | {"INV_ALPHA": 1 / ctx.alpha, "TIE": 0.0})
-                gpu_wide.backward(inputs, lam, ragged, ctx.seed, grad, state, *row, gradients, row_dlam)
+                of_kernels = _wide_constants(constants | {"INV_ALPHA": 1 / ctx.alpha})
+                gpu_wide.backward(inputs, lam, ragged, ctx.seed, grad, state, *of_kernels, gradients, row_dlam)
             else:
                 _walk_back(inputs, lam, ragged, ctx.seed, grad, state, ctx.alpha, constants, gradients, row_dlam)
         dlam = segment_sum(row_dlam.sum(0), ragged) if ctx.needs_input_grad[5] else None
@@ -219,9 +215,7 @@ def _constants(q: Tensor, v: Tensor, p: float) -> dict[str, Any]:
 def _wide_constants(constants: dict[str, Any]) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """(scale of scores, constants of products, constants of rows) of the kernels for wide heads."""
     shared = {name: constants[name] for name in ("HEADS", "DOT", "ACC", "enable_fp_fusion")}
-    row: dict[str, Any] = {
-        name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP", "TIE") if name in constants
-    }
+    row = {name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP")}
     return constants["SCALE"], shared | {"PRECISION": PRECISION["tiles"]}, row
 
 

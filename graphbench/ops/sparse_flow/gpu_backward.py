@@ -157,6 +157,8 @@ def query_side(
 ):  # fmt: skip
     """Gradients of q, q_friction and (per row) lam: one pass for the sums of the rows, one for the gradients."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    if first_of_tile(tiles) >= n:  # of a padded batch, as in gpu_whole
+        return
     i_h = tl.program_id(1)
     b_lam = tl.load(lam + i_g)
     o_d = (bos * HEADS + i_h) * D
@@ -218,6 +220,8 @@ def key_side(
 ):  # fmt: skip
     """Gradients of k, k_friction and v: one tile of KEYS keys, all query rows. Tiles are [KEYS, ROWS] here."""
     i_g, bos, n, o_k = locate(tiles, ptr, KEYS)
+    if first_of_tile(tiles) >= n:  # of a padded batch, as in gpu_whole
+        return
     i_h = tl.program_id(1)
     b_lam = tl.load(lam + i_g)
     o_d = (bos * HEADS + i_h) * D

@@ -7,7 +7,7 @@ One helper per pass, each of which computes the scores again; prefixes of names:
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropout, locate
+from graphbench.ops.gpu_tiles import dropout, first_of_tile, locate
 from graphbench.ops.sparse_flow.gpu_tiles import (
     add_sum_exp,
     add_weighted_rows,
@@ -182,6 +182,8 @@ def tiled_rows(
 ):  # fmt: skip
     """Graphs of any size: scores again in every pass over the keys, two thresholds tried per pass."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
+    if first_of_tile(tiles) >= n:  # of a padded batch, as in gpu_whole
+        return
     i_h = tl.program_id(1)
     b_lam = tl.load(lam + i_g)
     o_d = (bos * HEADS + i_h) * D
@@ -197,9 +199,10 @@ def tiled_rows(
     # The first Newton point takes all flows for active: sum w phi follows from sum exp(s + t). Where scores count as
     # equal, the sums are bounds.
     b_w_phi = tl.exp(tl.minimum(b_both_max + tl.log(b_both_sum * b_ratio) - b_top - b_t_max + b_spread, LIMIT))
-    b_least = tl.where(b_s_max > b_top, 1.0, b_s_sum)
+    m_equal = b_s_max > b_top
+    b_least = tl.where(m_equal, 1.0, b_s_sum)
     b_w_d = b_lam * tl.maximum(b_w_phi - b_phi_ref * b_least, 0.0)
-    b_low = b_budget / (b_beta + tl.where(b_s_max > b_top, n.to(ACC), b_s_sum))
+    b_low = b_budget / (b_beta + tl.where(m_equal, n.to(ACC), b_s_sum))
     b_delta = (b_budget + b_w_d) / (b_beta + b_least)
     b_t_top = _search(
         p_q, p_k, p_qf, p_kf, o_q, n, b_top, b_t_min, b_t_ref, b_lam * b_phi_ref, b_beta, b_budget, b_low, b_delta,

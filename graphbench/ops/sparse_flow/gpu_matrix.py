@@ -179,7 +179,7 @@ def solve_rows(
 @triton.jit
 def _differentiate(
     matrices, state, grad_lam, bos, n, o_q, i_h, b_lam, num_rows, stride, seed,
-    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """:func:`gradient_rows` of graphs of at most KEYS nodes."""
@@ -199,8 +199,9 @@ def _differentiate(
     m_ref = o_k[None, :] == b_key[:, None]
     b_unit = b_lam * b_phi_ref
     # [ROWS, KEYS]
+    # Both passes have the scores from one program: none differ by the order of products.
     b_w, b_grown, b_low = pair_weights(
-        b_s, b_t, b_top[:, None], b_t_ref[:, None], b_unit[:, None], b_delta[:, None], m_ref, LIMIT, TIE
+        b_s, b_t, b_top[:, None], b_t_ref[:, None], b_unit[:, None], b_delta[:, None], m_ref, LIMIT, TIE=0.0
     )
     b_w = tl.where(m_k, b_w, 0.0)
     b_w_ref, b_g_ref, b_w_sum, b_wg_sum, b_phi_sum, b_phi_g_sum, b_excess_sum, b_excess_g_sum = sums_of_pairs(
@@ -226,7 +227,7 @@ def _differentiate(
 @triton.jit(do_not_specialize=["num_rows"])
 def gradient_rows(
     lam, ptr, tiles, matrices, state, grad_lam, num_rows, stride, seed,
-    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
+    INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, ROWS: tl.constexpr, MOST: tl.constexpr,
 ):  # fmt: skip
     """Puts gradients of s and t in their places and flows, after dropout, in that of their gradients (matrix 2)."""
@@ -238,15 +239,15 @@ def gradient_rows(
     if n <= MOST // 4:
         _differentiate(
             matrices, state, grad_lam, bos, n, o_q, i_h, b_lam, num_rows, stride, seed,
-            INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, MOST // 4,
+            INV_ALPHA, LIMIT, P, KEEP, HEADS, MOST // 4,
         )  # fmt: skip
     elif n <= MOST // 2:
         _differentiate(
             matrices, state, grad_lam, bos, n, o_q, i_h, b_lam, num_rows, stride, seed,
-            INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, MOST // 2,
+            INV_ALPHA, LIMIT, P, KEEP, HEADS, MOST // 2,
         )  # fmt: skip
     else:
         _differentiate(
             matrices, state, grad_lam, bos, n, o_q, i_h, b_lam, num_rows, stride, seed,
-            INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, MOST,
+            INV_ALPHA, LIMIT, P, KEEP, HEADS, MOST,
         )  # fmt: skip
