@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from graphbench.structures import Capacity, GraphBatch, Ragged
+from graphbench.structures.adjacency import Adjacency, Csr
 from graphbench.structures.capacity import CapacityRagged
 
 
@@ -17,21 +18,31 @@ class AllPairs:
         of_query: partition of the pairs by i.
         of_node: (N,) the pair (i, i).
         of_edge: (E,) the pair (t, s) of every edge s -> t.
+        adjacency: the pairs as edges j -> i, for operators whose gradients are added without atomics.
     """
 
     def __init__(self, batch: GraphBatch) -> None:
         ragged = batch.ragged
         self.of_query = _by_query(ragged)
         self.query = self.of_query.graph_id
+        number = torch.arange(self.of_query.num_rows, device=batch.device)
         first = ragged.ptr.index_select(0, ragged.graph_id)
-        place = torch.arange(self.of_query.num_rows, device=batch.device) - self.of_query.ptr.index_select(
-            0, self.query
+        first_of_pair = first.index_select(0, self.query)
+        place = number - self.of_query.ptr.index_select(0, self.query)
+        self.key = first_of_pair + place
+        mirrored = (
+            self.of_query.ptr.index_select(0, self.key.clamp(max=ragged.num_rows - 1)) + self.query - first_of_pair
         )
-        # In a padded batch there may be pairs of no node.
-        self.key = (first.index_select(0, self.query) + place).clamp_(max=ragged.num_rows - 1)
+        if isinstance(ragged, CapacityRagged):
+            # There may be pairs of no node. They belong to the last one.
+            none = place >= ragged.size_tensor.index_select(0, ragged.graph_id).index_select(0, self.query)
+            self.key.masked_fill_(none, ragged.num_rows - 1)
+            mirrored = torch.where(none, number, mirrored)
         self.of_node = self.of_query.ptr[:-1] + torch.arange(ragged.num_rows, device=batch.device) - first
         source, target = batch.edge_index
         self.of_edge = self.of_query.ptr.index_select(0, target) + source - first.index_select(0, source)
+        by_query, by_key = (Csr(self.of_query.ptr, entry, self.key) for entry in (number, mirrored))
+        self.adjacency = Adjacency(ragged.num_rows, self.key, self.query, by_query, by_key, None)
 
 
 def all_pairs(batch: GraphBatch) -> AllPairs:

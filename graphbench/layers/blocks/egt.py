@@ -14,7 +14,8 @@ from graphbench.layers.all_pairs import AllPairs, all_pairs
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.ops.segment import segment_softmax, segment_sum
+from graphbench.ops.propagate import gather
+from graphbench.ops.segment import segment_repeat, segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.pairs import TOKEN
@@ -106,11 +107,11 @@ class EGTLayer(Block, TiesParameters):
             z = self._first_states(e, batch, pairs)
         y = self.norm_pairs(z)
         q, k, v = self.qkv(self.norm_nodes(h)).unflatten(1, (3, self.heads, -1)).unbind(1)
-        product = (q.index_select(0, pairs.query) * k.index_select(0, pairs.key)).sum(2) * q.shape[2] ** -0.5
+        product = (segment_repeat(q, pairs.of_query) * gather(pairs.adjacency, k, "source")).sum(2) * q.shape[2] ** -0.5
         score = product.clamp(-5.0, 5.0) + self.scores(y)
         gate = self.gates(y).sigmoid()
         weight = self.attn_dropout(segment_softmax(self._masked(score), pairs.of_query) * gate)
-        mixed = segment_sum(weight.unsqueeze(2) * v.index_select(0, pairs.key), pairs.of_query)
+        mixed = segment_sum(weight.unsqueeze(2) * gather(pairs.adjacency, v, "source"), pairs.of_query)
         if self.scale_degree:
             mixed = mixed * torch.log1p(segment_sum(gate, pairs.of_query)).unsqueeze(2)
         h = h + self.dropout(self.out_nodes(mixed.flatten(1)))

@@ -12,7 +12,8 @@ from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import BatchNorm
-from graphbench.ops.segment import segment_softmax, segment_sum
+from graphbench.ops.propagate import gather
+from graphbench.ops.segment import segment_repeat, segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -102,11 +103,11 @@ class GritTransformerLayer(Block):
         if z is None:
             z = self._first_states(h, e, batch)
         weight, bias = self.e(z).unflatten(1, (self.heads, 2, -1)).unbind(2)
-        sums = self.q(h).index_select(0, pairs.query) + self.k(h).index_select(0, pairs.key)
+        sums = segment_repeat(self.q(h), pairs.of_query) + gather(pairs.adjacency, self.k(h), "source")
         s = self.act(signed_root(sums.view_as(weight) * weight) + bias)
         score = torch.einsum("phd,dhc->ph", s, self.score).clamp(-self.clamp, self.clamp)
         a = self.attn_dropout(segment_softmax(score, pairs.of_query)).unsqueeze(2)
-        values = self.v(h).unflatten(1, (self.heads, -1)).index_select(0, pairs.key)
+        values = gather(pairs.adjacency, self.v(h).unflatten(1, (self.heads, -1)), "source")
         x = segment_sum(a * values, pairs.of_query)
         if self.pair_values is not None:
             x = x + torch.einsum("nhd,dhc->nhc", segment_sum(a * s, pairs.of_query), self.pair_values)
