@@ -217,7 +217,7 @@ def count(name: str, cache_dir: Path) -> Ledger:
         with ledger.phase("eager"), seeds_drawn_together():
             gathered = resident.gather(shuffled)
             assert gathered.y is not None
-            task.loss(model(gathered), gathered.y).backward()
+            fabric.backward(task.loss(model(gathered), gathered.y))
         model.eval()
         observer = ForwardObserver(model, HasStatistics, ask_statistics)
         with torch.no_grad(), ledger.phase("evaluation"), observer() as answers:

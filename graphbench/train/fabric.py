@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from graphbench.structures.late_sums import late_sums
 from graphbench.structures.unit_gradient import unit_gradient
 from graphbench.train.gradient_clipping import clipped_gradients
 from graphbench.train.precision import Precision
@@ -85,7 +86,8 @@ class Fabric:
         scaled = self.precision.scaled(loss)
         # A given gradient spares a GPU a launch; a CPU it would only cost the import of SymPy.
         given = not (scaled.is_cpu or scaled.dim())
-        scaled.backward(unit_gradient(scaled.dtype, scaled.device) if given else None)
+        with late_sums(scaled):
+            scaled.backward(unit_gradient(scaled.dtype, scaled.device) if given else None)
 
     def clipped_gradients(self, optimizer: Optimizer, max_norm: float) -> AbstractContextManager[None]:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.

@@ -36,6 +36,7 @@ from graphbench.ops.unit_rows import gpu as unit_rows  # isort: skip
 from graphbench.structures import Ragged  # isort: skip
 from graphbench.structures.adjacency import LoopedAdjacency, adjacency  # isort: skip
 from graphbench.structures.capacity import Capacity, CapacityRagged  # isort: skip
+from graphbench.structures.late_sums import late_sums  # isort: skip
 from tests.ops.batch_rows_cases import data  # isort: skip
 from tests.ops.sine_networks import parameters  # isort: skip
 
@@ -76,6 +77,14 @@ def _tiles() -> None:
     ragged = CapacityRagged(RAGGED.ptr, Capacity(2, 1, RAGGED.num_rows, 0, 70))
     gpu_launch.tiles_on_device(ragged, 32)
     gpu_launch.prepare_row_tiles(ragged, 64, 32)
+
+
+def _maps() -> None:
+    """Two, whose sums over shares one kernel adds up at the end; what it is given is not computed here."""
+    h, _rows = linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), True)
+    loss = linear.linear_and_rows(h, x(4, 96), None, False)[0].sum()
+    with late_sums(loss):
+        loss.backward()
 
 
 def _sine_network() -> Tensor:
@@ -132,6 +141,7 @@ CASES = {
         lambda: linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), False),
         "backward* add_shares",
     ),
+    "linear-maps": Case(linear, _maps, "backward* add_shares"),
     "propagate": Case(
         propagate,
         lambda: propagate.propagate(LoopedAdjacency(ADJACENCY, lambda: pytest.fail("made")), x(5, 96)),

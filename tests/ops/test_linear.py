@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from graphbench.layers.linear import Linear
 from graphbench.ops.linear import cpu, linear, linear_and_rows, linear_parts
+from graphbench.structures.late_sums import Shares, late_sums
 from tests.ops.ragged_inputs import (
     BACKEND,
     DEVICE,
@@ -20,6 +22,9 @@ from tests.ops.ragged_inputs import (
     of_kernels,
     set_kernels,
 )
+
+if KERNELS:
+    from graphbench.ops.linear import gpu
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +117,82 @@ def test_rows_handed_on_add_their_gradient(few: int, monkeypatch: pytest.MonkeyP
         return run
 
     assert_same(of(BACKEND), of("reference"), inputs)
+
+
+class _Maps(nn.Module):
+    """A map that is used twice, one of another width, two maps as one product, and a bias with a hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.twice, self.a, self.b, self.watched = (nn.Linear(20, 20, dtype=torch.float64) for _ in range(4))
+        self.wide = nn.Linear(20, 37, bias=False, dtype=torch.float64)
+        self.seen: list[Tensor] = []
+        self.watched.bias.register_hook(self.seen.append)
+
+    def forward(self, h: Tensor) -> Tensor:
+        for lin in (self.twice, self.twice, self.watched):
+            h = linear(h, lin.weight, lin.bias, act="relu", backend=BACKEND) + h
+        parts, h = linear_parts(h, [self.a.weight, self.b.weight], [self.a.bias, self.b.bias], backend=BACKEND)
+        return (parts.square().sum(1) + h).sum() + linear(h, self.wide.weight, backend=BACKEND).square().sum()
+
+
+@of_kernels
+def test_sums_left_for_the_end_of_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two passes whose gradients are added up, equal to those that sum at once."""
+    set_kernels(monkeypatch, "linear", FEW=0, MOST=2)
+    monkeypatch.setattr(cpu, "in_one_piece", lambda h: False)
+    add_up, calls = gpu.add_up, []
+
+    def counted(left: Sequence[Shares]) -> list[list[Tensor]]:
+        calls.append(len(left))
+        return add_up(left)
+
+    monkeypatch.setattr(gpu, "add_up", counted)
+    rows = [torch.randn(33, 20, dtype=torch.float64, device=DEVICE) for _ in range(2)]
+    at_once, late = _Maps().to(DEVICE), _Maps().to(DEVICE)
+    for h in rows:
+        at_once(h).backward()
+    calls.clear()
+    for h in rows:
+        loss = late(h)
+        with late_sums(loss):
+            loss.backward()
+    # The map of a bias with a hook and the second use of a map are added up at once.
+    assert calls == [1, 1, 3] * 2
+    assert len(late.seen) == len(at_once.seen) == 2
+    for here, there in zip(late.parameters(), at_once.parameters(), strict=True):
+        assert here.grad is not None
+        torch.testing.assert_close(here.grad, there.grad, rtol=1e-13, atol=1e-13)
+
+
+class _PassInside(torch.autograd.Function):
+    """A map whose backward pass computes it again and differentiates that."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(h, weight)
+        with torch.no_grad():
+            return linear(h, weight, backend=BACKEND)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        with torch.enable_grad():
+            out = linear(*inputs, backend=BACKEND)
+        return torch.autograd.grad(out, inputs, grad)
+
+
+@of_kernels
+def test_a_pass_inside_of_a_backward_pass_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", FEW=0)
+    _using, inputs = case(33, bias=False)
+    loss = _PassInside.apply(*inputs).sum()
+    with late_sums(loss):
+        loss.backward()
+    expected = torch.autograd.grad(linear(*inputs, backend="reference").sum(), inputs)
+    for x, there in zip(inputs, expected, strict=True):
+        torch.testing.assert_close(x.grad, there, rtol=1e-12, atol=1e-12)
 
 
 def test_the_module_is_that_of_torch() -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from graphbench.ops import onednn
 from graphbench.ops.backend import first_order
 
-Gradients = Callable[..., tuple[Tensor | None, Tensor, Tensor | None]]
+Gradients = Callable[..., tuple[Tensor | None, Tensor | None, Tensor | None]]
 """A function like :func:`gradients`."""
 
 
@@ -55,7 +55,8 @@ def gradients(
     grad: Tensor,
     of_rows: Tensor | None,
     wanted: tuple[bool, bool],
-) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    parameters: Sequence[Tensor] = (),
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Gradients of the rows, of the weight and of the bias.
 
     Args:
@@ -65,6 +66,8 @@ def gradients(
         grad: (R, f) of the output.
         of_rows: (R, d) gradient of the rows that were handed on, or None.
         wanted: whether the rows and the bias have a gradient.
+        parameters: what weight and bias consist of, one behind the other: a kernel may leave their gradients for the
+            end of the backward pass and return None (:mod:`graphbench.structures.late_sums`). This function does not.
     """
     if out is not None:
         grad = torch.ops.aten.threshold_backward(grad, out, 0)
@@ -83,6 +86,7 @@ class Linear(torch.autograd.Function):
         """The product, and the rows."""
         out = _product(h, weight, bias, relu)
         ctx.compute = compute
+        ctx.parameters = (weight,) if bias is None else (weight, bias)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)
         return out, h.view_as(h)
@@ -95,7 +99,7 @@ class Linear(torch.autograd.Function):
             return of_rows, None, None, None, None
         h, weight, out = ctx.saved_tensors
         wanted = (ctx.needs_input_grad[0], ctx.needs_input_grad[2])
-        return *ctx.compute(h, weight, out, grad, of_rows, wanted), None, None
+        return *ctx.compute(h, weight, out, grad, of_rows, wanted, ctx.parameters), None, None
 
 
 class _OneDnn(torch.autograd.Function):
@@ -131,6 +135,7 @@ class LinearParts(torch.autograd.Function):
         weight, bias = joined[: maps * f * d].view(maps, f, d), joined[maps * f * d :].view(maps, 1, f)
         parts = torch.baddbmm(bias, h.expand(maps, *h.shape), weight.transpose(1, 2))
         ctx.compute = compute
+        ctx.parameters = parameters
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight)
         return parts.transpose(0, 1), h.view_as(h)
@@ -144,5 +149,9 @@ class LinearParts(torch.autograd.Function):
         if grad is None:
             return of_rows, None, *[None] * (2 * maps)
         wanted = (ctx.needs_input_grad[0], True)
-        of_h, of_weight, of_bias = ctx.compute(h, weight.view(maps * f, d), None, grad.flatten(1), of_rows, wanted)
+        of_h, of_weight, of_bias = ctx.compute(
+            h, weight.view(maps * f, d), None, grad.flatten(1), of_rows, wanted, ctx.parameters
+        )
+        if of_weight is None:
+            return of_h, None, *[None] * (2 * maps)
         return of_h, None, *of_weight.split(f), *of_bias.split(f)

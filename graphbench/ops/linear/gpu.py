@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import add_shares, backward
+from graphbench.structures.late_sums import Shares, left
 
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
 # bytes at a time.
@@ -20,6 +22,8 @@ ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 4
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large; channels of a tile that adds them up.
 FEW, SHARE, SHARES, TILES, BLOCK = 256, 128, 64, 1024, 64
+# Maps whose shares one kernel adds up.
+MOST = 96
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
@@ -68,7 +72,8 @@ def gradients(
     grad: Tensor,
     of_rows: Tensor | None,
     wanted: tuple[bool, bool],
-) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    parameters: Sequence[Tensor] = (),
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """All gradients from one or two kernels, see :func:`graphbench.ops.linear.cpu.gradients`."""
     grad = unit_stride(grad)
     plus = h if of_rows is None else unit_stride(of_rows)
@@ -77,21 +82,47 @@ def gradients(
     share = _share(len(h), columns * lines)
     shares = -(-len(h) // share)
     dh = h.new_empty(h.shape) if wanted[0] else h
-    dweight, dbias = torch.empty_like(weight), h.new_empty(f)
-    parts = h.new_empty(shares, f * d + f) if shares > 1 else dweight
+    parts = h.new_empty(shares, f * d + f)
     tiles = columns * (lines * shares + (-(-len(h) // ROWS) if wanted[0] else 0))
     with torch.cuda.device_of(h):
         backward[(tiles,)](
-            h, weight, grad if out is None else out, grad, plus, dh, dweight, dbias, parts, len(h), share, h.stride(0),
+            h, weight, grad if out is None else out, grad, plus, dh, parts, len(h), share, h.stride(0),
             grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None,
-            STAGED=shares > 1, DEPTH=DEPTH, **known,
+            DEPTH=DEPTH, **known,
         )  # fmt: skip
-        if shares > 1:
-            add_shares[(-(-(f * d + f) // BLOCK),)](
-                parts, dweight, dbias, shares, OF_WEIGHT=f * d, OUT=f, SHARES=span_of(shares), BLOCK=BLOCK,
-                num_warps=4, enable_fp_fusion=True,
+    of_rows = dh if wanted[0] else None
+    if shares > 1 and left(parts, parameters, add_up):
+        return of_rows, None, None
+    sums = parts[0] if shares == 1 else add_up([Shares(parts, [parts[0]])])[0][0]
+    return of_rows, sums[: f * d].view(f, d), sums[f * d :] if wanted[1] else None
+
+
+def add_up(left: Sequence[Shares]) -> list[list[Tensor]]:
+    """Gradients of the parameters of all shares, in one piece of memory, from one kernel for up to MOST of them."""
+    numbers = [each.parts.shape[1] for each in left]
+    offsets = [0, *accumulate(-(-number // ALIGNED) * ALIGNED for number in numbers)]
+    first = left[0].parts
+    sums = first.new_empty(offsets[-1])
+    with torch.cuda.device_of(first):
+        for start in range(0, len(left), MOST):
+            some = slice(start, start + MOST)
+            begins = [0, *accumulate(-(-number // BLOCK) for number in numbers[some])]
+            counts = [len(each.parts) for each in left[some]]
+            add_shares[(begins[-1],)](
+                tuple(each.parts for each in left[some]), sums, tuple(counts), tuple(numbers[some]),
+                tuple(begins[:-1]), tuple(offsets[:-1][some]), MAPS=len(counts), SHARES=span_of(max(counts)),
+                BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
-    return dh if wanted[0] else None, dweight, dbias if wanted[1] else None
+    return [
+        [part.view_as(parameter) for part, parameter in zip(_split(sums[offset:], each), each.parameters, strict=True)]
+        for each, offset in zip(left, offsets, strict=False)
+    ]
+
+
+def _split(sums: Tensor, shares: Shares) -> Sequence[Tensor]:
+    """The parts of the parameters at the beginning of the numbers."""
+    sizes = [parameter.numel() for parameter in shares.parameters]
+    return sums[: sum(sizes)].split(sizes)
 
 
 def _share(rows: int, tiles: int) -> int:

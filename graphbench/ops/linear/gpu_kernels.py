@@ -31,14 +31,14 @@ def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
 def backward(
-    h, weight, out, grad, plus, dh, dweight, dbias, parts, num_rows, share, s_h, s_grad, s_plus,
-    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr, STAGED: tl.constexpr,
+    h, weight, out, grad, plus, dh, parts, num_rows, share, s_h, s_grad, s_plus,
+    RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr,
     DEPTH: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
 
-    ``STAGED``: the former are sums over a share of the rows, (shares, OUT IN + OUT), which :func:`add_shares` adds up.
+    The former are sums over a share of the rows, (shares, OUT IN + OUT), which :func:`add_shares` adds up.
     ``PLUS``: the rows have been handed on, and have a gradient from there.
     """
     columns: tl.constexpr = (IN + SPAN_IN - 1) // SPAN_IN
@@ -57,15 +57,10 @@ def backward(
             b_grad = load_gradient(grad, out, o_n, o_o, last, s_grad, RELU, OUT, ACC)
             b_dweight += dot(tl.trans(b_grad), load_tile(h, o_n, o_i, last, s_h, IN, ACC), ACC)
             b_dbias += tl.sum(b_grad, 0)
-        if STAGED:
-            p_part = parts + i_share.to(tl.int64) * (OUT * IN + OUT)
-            store_tile(p_part, b_dweight, o_o, o_i, OUT, IN)
-            if i_tile % columns == 0:
-                tl.store(p_part + OUT * IN + o_o, b_dbias, mask=o_o < OUT)
-        else:
-            store_tile(dweight, b_dweight, o_o, o_i, OUT, IN)
-            if i_tile % columns == 0:
-                tl.store(dbias + o_o, b_dbias.to(dbias.dtype.element_ty), mask=o_o < OUT)
+        p_part = parts + i_share.to(tl.int64) * (OUT * IN + OUT)
+        store_tile(p_part, b_dweight, o_o, o_i, OUT, IN)
+        if i_tile % columns == 0:
+            tl.store(p_part + OUT * IN + o_o, b_dbias.to(parts.dtype.element_ty), mask=o_o < OUT)
     elif OF_ROWS:
         o_n = (i_tile - of_weight * shares) // columns * ROWS + tl.arange(0, ROWS).to(tl.int64)
         # [ROWS, SPAN_IN]
@@ -79,17 +74,25 @@ def backward(
         store_tile(dh, b_dh, o_n, o_i, num_rows, IN)
 
 
-@triton.jit(do_not_specialize=["shares"])
+@triton.jit(do_not_specialize=["shares", "numbers", "begins", "offsets"])
 def add_shares(
-    parts, dweight, dbias, shares,
-    OF_WEIGHT: tl.constexpr, OUT: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr,
+    parts, sums, shares, numbers, begins, offsets,
+    MAPS: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of weight and bias: the sums over shares of the rows, added up in one order."""
-    o_s, o_c = tl.arange(0, SHARES), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = (o_s < shares)[:, None] & (o_c < OF_WEIGHT + OUT)[None, :]
-    # [BLOCK]
-    p_parts = parts + o_s.to(tl.int64)[:, None] * (OF_WEIGHT + OUT) + o_c[None, :]
-    b_sum = tl.sum(tl.load(p_parts, mask=mask, other=0.0), 0)
-    tl.store(dweight + o_c, b_sum.to(dweight.dtype.element_ty), mask=o_c < OF_WEIGHT)
-    m_bias = (o_c >= OF_WEIGHT) & (o_c < OF_WEIGHT + OUT)
-    tl.store(dbias + o_c - OF_WEIGHT, b_sum.to(dbias.dtype.element_ty), mask=m_bias)
+    """The gradients of several maps: sums over shares of the rows, added up in one order.
+
+    Tuples have an entry per map: its ``parts`` (``shares``, ``numbers``), the first of its programs, and where among
+    the ``sums`` its own lie.
+    """
+    i_block = tl.program_id(0)
+    p_parts, n_s, n_c, i_begin, offset = parts[0], shares[0], numbers[0], begins[0], offsets[0]
+    for i_map in tl.static_range(1, MAPS):
+        further = i_block >= begins[i_map]
+        p_parts = tl.where(further, parts[i_map], p_parts)
+        n_s, n_c = tl.where(further, shares[i_map], n_s), tl.where(further, numbers[i_map], n_c)
+        i_begin, offset = tl.where(further, begins[i_map], i_begin), tl.where(further, offsets[i_map], offset)
+    o_s, o_c = tl.arange(0, SHARES), (i_block - i_begin) * BLOCK + tl.arange(0, BLOCK)
+    # [SHARES, BLOCK]
+    mask = (o_s < n_s)[:, None] & (o_c < n_c)[None, :]
+    b_parts = tl.load(p_parts + o_s[:, None] * n_c + o_c[None, :], mask=mask, other=0.0)
+    tl.store(sums + offset + o_c, tl.sum(b_parts, 0), mask=o_c < n_c)

@@ -1,0 +1,110 @@
+"""Sums over shares of rows, of all weight gradients of a backward pass, by one kernel at its end.
+
+The gradients of a linear map of many rows are computed in shares, which a second kernel adds up. No other part of the
+backward pass reads that sum, but on a GPU the next map waits for it; in a step of GPS on ZINC there are sixty.
+Within :func:`late_sums` maps leave their shares, and ``grad`` of their parameters is set when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the gradients of some parameters are the sum of.
+
+    Attributes:
+        parts: (shares, numbers), the parameters one behind the other in every share.
+        parameters: leaves of the graph.
+    """
+
+    parts: Tensor
+    parameters: Sequence[Tensor]
+
+
+AddUp = Callable[[Sequence[Shares]], list[list[Tensor]]]
+"""Gradients of the parameters of every :class:`Shares`."""
+
+
+class LateSums:
+    """The shares that a backward pass has left, all to be added up by the same function."""
+
+    def __init__(self) -> None:
+        self._left: list[Shares] = []
+        self._add_up: AddUp | None = None
+        self._known: set[int] = set()
+        self._pass: int | None = None
+
+    def begin(self, *_: object) -> None:
+        """At the root of the graph: passes inside of this one, which an operator may do, leave nothing."""
+        self._pass = torch._C._current_graph_task_id()
+
+    def leave(self, shares: Shares, add_up: AddUp) -> None:
+        """For the end of the backward pass."""
+        self._left.append(shares)
+        self._add_up = add_up
+        self._known.update(map(id, shares.parameters))
+
+    def may_wait(self, parameters: Sequence[Tensor]) -> bool:
+        """Whether nobody reads these gradients before the end, and none is there twice."""
+        return self._pass == torch._C._current_graph_task_id() and all(
+            each.is_leaf
+            and each.requires_grad
+            and id(each) not in self._known
+            and not each._backward_hooks
+            and not each._post_accumulate_grad_hooks
+            for each in parameters
+        )
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Sets the gradients, or adds them to those that are there."""
+        if self._add_up is None:
+            return
+        before: list[Tensor] = []
+        further: list[Tensor] = []
+        for shares, gradients in zip(self._left, self._add_up(self._left), strict=True):
+            for parameter, gradient in zip(shares.parameters, gradients, strict=True):
+                if parameter.grad is None:
+                    parameter.grad = gradient
+                else:
+                    before.append(parameter.grad)
+                    further.append(gradient)
+        if before:
+            torch._foreach_add_(before, further)
+
+
+# No ContextVar: the backward pass of a GPU runs in a thread of autograd's, which does not see those of its caller.
+_open: LateSums | None = None
+
+
+@contextmanager
+def late_sums(root: Tensor) -> Iterator[None]:
+    """Inside, ``root.backward()`` may leave its sums over shares for the end: ``grad`` is complete behind it.
+
+    Not for :func:`torch.autograd.grad`, which would find no gradient. Parameters with hooks are added up at once.
+    """
+    global _open
+    assert root.grad_fn is not None
+    before, _open = _open, LateSums()
+    hook = root.grad_fn.register_prehook(_open.begin)
+    try:
+        yield
+        _open.finish()
+    finally:
+        hook.remove()
+        _open = before
+
+
+def left(parts: Tensor, parameters: Sequence[Tensor], add_up: AddUp) -> bool:
+    """Whether the shares (shares, numbers) of these gradients are added up later, by ``add_up``."""
+    if _open is None or not parameters or not _open.may_wait(parameters):
+        return False
+    _open.leave(Shares(parts, parameters), add_up)
+    return True
