@@ -2,7 +2,7 @@
 
 The gradients of a linear map of many rows are computed in shares, which a second kernel adds up. No other part of the
 backward pass reads that sum, but on a GPU the next map waits for it; in a step of GPS on ZINC there are sixty.
-Within :func:`late_sums` maps leave their shares, and ``grad`` of their parameters is set when it ends.
+Within :func:`late_sums` operators leave their shares, and ``grad`` of their parameters is set when it ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class LateSums:
     def __init__(self) -> None:
         self._left: list[Shares] = []
         self._add_up: AddUp | None = None
-        self._known: set[int] = set()
         self._pass: int | None = None
 
     def begin(self, *_: object) -> None:
@@ -49,16 +48,11 @@ class LateSums:
         """For the end of the backward pass."""
         self._left.append(shares)
         self._add_up = add_up
-        self._known.update(map(id, shares.parameters))
 
     def may_wait(self, parameters: Sequence[Tensor]) -> bool:
-        """Whether nobody reads these gradients before the end, and none is there twice."""
+        """Whether nobody reads these gradients before the end."""
         return self._pass == torch._C._current_graph_task_id() and all(
-            each.is_leaf
-            and each.requires_grad
-            and id(each) not in self._known
-            and not each._backward_hooks
-            and not each._post_accumulate_grad_hooks
+            each.is_leaf and each.requires_grad and not each._backward_hooks and not each._post_accumulate_grad_hooks
             for each in parameters
         )
 
@@ -67,17 +61,19 @@ class LateSums:
         """Sets the gradients, or adds them to those that are there."""
         if self._add_up is None:
             return
-        before: list[Tensor] = []
+        before: dict[int, Tensor] = {}
         further: list[Tensor] = []
         for shares, gradients in zip(self._left, self._add_up(self._left), strict=True):
             for parameter, gradient in zip(shares.parameters, gradients, strict=True):
                 if parameter.grad is None:
                     parameter.grad = gradient
+                elif id(parameter) in before:
+                    parameter.grad.add_(gradient)
                 else:
-                    before.append(parameter.grad)
+                    before[id(parameter)] = parameter.grad
                     further.append(gradient)
         if before:
-            torch._foreach_add_(before, further)
+            torch._foreach_add_(list(before.values()), further)
 
 
 # No ContextVar: the backward pass of a GPU runs in a thread of autograd's, which does not see those of its caller.

@@ -29,7 +29,9 @@ from graphbench.ops.gpu_launch import (
     triton_type,
     wide_of,
 )
+from graphbench.ops.gpu_shares import add_up
 from graphbench.structures import Ragged
+from graphbench.structures.late_sums import Shares, left
 
 
 def decay_attention(
@@ -100,16 +102,16 @@ class _Attention(torch.autograd.Function):
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
-        along = torch.empty_like(log_sum)
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
-        parts, dstart = along.new_empty(len(of_queries), q.shape[1]), torch.empty_like(start)
+        parts = log_sum.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):
-            for flag, tiles in ((True, of_queries), (False, of_keys)):
-                backward[len(tiles), q.shape[1]](
-                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, log_sum, along,
-                    dq, dk, dv, parts, dstart, len(of_queries), ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys,
-                    **constants,
-                )  # fmt: skip
+            backward[len(of_queries) + len(of_keys), q.shape[1]](
+                q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, of_queries, of_keys, len(of_queries), out, grad,
+                log_sum, dq, dk, dv, parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
+            )  # fmt: skip
+        if not ctx.needs_input_grad[3] or left(parts, [start], add_up):
+            return *gradients, *[None] * 7
+        dstart = add_up([Shares(parts, [start])])[0][0].to(start.dtype)
         return *gradients, dstart, None, None, None, None, None
 
 

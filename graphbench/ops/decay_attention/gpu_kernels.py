@@ -100,18 +100,17 @@ def forward(
 
 
 @triton.jit
-def sum_parts(parts, num_parts, i_h, HEADS: tl.constexpr, ACC: tl.constexpr):
-    """Sum of (num_parts, HEADS) over the parts of one head, in a fixed order."""
-    b_sum = tl.zeros([128], dtype=ACC)
-    for i in range(0, num_parts, 128):
-        o_p = i + tl.arange(0, 128)
-        b_sum += tl.load(parts + o_p * HEADS + i_h, mask=o_p < num_parts, other=0.0)
-    return tl.sum(b_sum, 0)
+def along_output(
+    out, grad, bos, o_q, n, i_h, HEADS: tl.constexpr, E: tl.constexpr, SPAN_E: tl.constexpr, ACC: tl.constexpr
+):
+    """[rows] product of what a query gave and its gradient."""
+    b_out = load_rows(out, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+    return tl.sum(b_out * load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC), 1)
 
 
-@triton.jit(do_not_specialize=["num_parts"])
-def backward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, along, dq, dk, dv, parts, dstart, num_parts, seed,
+@triton.jit
+def tile_gradients(
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, dq, dk, dv, parts, seed,
     OF_QUERIES: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -119,12 +118,7 @@ def backward(
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values.
-
-    The first tile of keys adds up the parts, which the queries have written before.
-
-    ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
-    """
+    """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values."""
     WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_own = first_of_tile(tiles)
@@ -135,10 +129,7 @@ def backward(
     # [KEYS, SPAN]
     b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
     if OF_QUERIES:
-        # [ROWS]
-        b_out = load_rows(out, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
-        b_own = tl.sum(b_out * load_rows(grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC), 1)
-        tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
+        b_along = along_output(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
             o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
@@ -165,10 +156,8 @@ def backward(
             b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
             b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
         b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
-        if OF_QUERIES:
-            b_along = b_own
-        else:
-            b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
+        if not OF_QUERIES:
+            b_along = along_output(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         b_dz = b_p * (b_dp - b_along[:, None])
         b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:
@@ -187,8 +176,35 @@ def backward(
         store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         tl.store(parts + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
-        if tl.program_id(0) == 0:
-            b_sum = sum_parts(parts, num_parts, i_h, HEADS, ACC)
-            tl.store(dstart + i_h, b_sum.to(dstart.dtype.element_ty))
         store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)
+
+
+@triton.jit(do_not_specialize=["num_query_tiles"])
+def backward(
+    q, k, v, index, starts, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles, out, grad, log_sum, dq, dk, dv,
+    parts, seed,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
+    FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
+):  # fmt: skip
+    """All gradients: programs of the tiles of queries, behind them those of the tiles of keys.
+
+    ``parts`` (query tiles, HEADS) of the gradient of the start points are to be added up.
+    """
+    if tl.program_id(0) < num_query_tiles:
+        tile_gradients(
+            q, k, v, index, starts, ptr, pair_ptr, query_tiles, out, grad, log_sum, dq, dk, dv, parts, seed, True,
+            SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
+            FULL, CLOSED, HOPS,
+        )  # fmt: skip
+    else:
+        # So that the number of the program is that of its tile.
+        p_tiles = key_tiles - 2 * num_query_tiles
+        tile_gradients(
+            q, k, v, index, starts, ptr, pair_ptr, p_tiles, out, grad, log_sum, dq, dk, dv, parts, seed, False,
+            SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
+            FULL, CLOSED, HOPS,
+        )  # fmt: skip

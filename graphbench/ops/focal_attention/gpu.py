@@ -214,17 +214,14 @@ class _Attention(torch.autograd.Function):
         if grad_sums is None:  # zeros are a launch; without sums nobody reads them
             grad_sums = torch.zeros_like(sums) if launch.sums else sums
         grad_sums = grad_sums.to(wide).contiguous()
-        along = torch.empty_like(log_sum)
         dterm = None if term is None else torch.empty_like(term)
         ragged = launch.ragged
         dbias = _room_for(bias, ragged) if ctx.needs_input_grad[4] else None
         of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
         with torch.cuda.device_of(q):
-            for flag, tiles in ((True, of_queries), (False, of_keys)):
-                backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, grad,
-                    grad_sums, log_sum, along, dq, dk, dv, along if dterm is None else dterm,
-                    along if dbias is None else dbias, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None,
-                    **constants,
-                )  # fmt: skip
+            backward[len(of_queries) + len(of_keys), q.shape[1]](
+                *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), of_queries, of_keys,
+                len(of_queries), out, sums, grad, grad_sums, log_sum, dq, dk, dv, log_sum if dterm is None else dterm,
+                log_sum if dbias is None else dbias, launch.seed, GRAD_BIAS=dbias is not None, **constants,
+            )  # fmt: skip
         return *gradients, dterm, dbias, None

@@ -114,8 +114,23 @@ def forward(
 
 
 @triton.jit
-def backward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum, along,
+def along_output(
+    out, sums, grad, grad_sums, bos, o_q, n, i_h,
+    HEADS: tl.constexpr, E: tl.constexpr, SPAN_E: tl.constexpr, KINDS: tl.constexpr, SPAN_T: tl.constexpr,
+    SUMS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """[rows] product of what a query gave and its gradient."""
+    b_out = load_rows(out, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+    b_along = tl.sum(b_out * load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC), 1)
+    if SUMS:
+        b_sums = load_rows(sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC)
+        b_along += tl.sum(b_sums * load_rows(grad_sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC), 1)
+    return b_along
+
+
+@triton.jit
+def tile_gradients(
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum,
     dq, dk, dv, dterm, dbias, seed,
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
@@ -124,10 +139,7 @@ def backward(
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values.
-
-    ``along`` is the product of output and gradient of every row, (N, H): queries write it, keys read it.
-    """
+    """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values."""
     WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
     i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
     i_own = first_of_tile(tiles)
@@ -138,13 +150,9 @@ def backward(
     # [KEYS, SPAN]
     b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
     if OF_QUERIES:
-        # [ROWS]
-        b_out = load_rows(out, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
-        b_own = tl.sum(b_out * load_rows(grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC), 1)
-        if SUMS:
-            b_sums = load_rows(sums, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T, ACC)
-            b_own += tl.sum(b_sums * load_rows(grad_sums, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T, ACC), 1)
-        tl.store(along + (bos + o_own) * HEADS + i_h, b_own, mask=o_own < n)
+        b_along = along_output(
+            out, sums, grad, grad_sums, bos, o_own, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
+        )
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
             o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
@@ -176,10 +184,10 @@ def backward(
         if SUMS:
             b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
         b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
-        if OF_QUERIES:
-            b_along = b_own
-        else:
-            b_along = tl.load(along + o_rows, mask=m_q, other=0.0)
+        if not OF_QUERIES:
+            b_along = along_output(
+                out, sums, grad, grad_sums, bos, o_q, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
+            )
         b_dz = b_p * (b_dp - b_along[:, None])
         if OF_QUERIES:
             if WIDE:
@@ -205,3 +213,31 @@ def backward(
     else:
         store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)
+
+
+@triton.jit(do_not_specialize=["num_query_tiles"])
+def backward(
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles,
+    out, sums, grad, grad_sums, log_sum, dq, dk, dv, dterm, dbias, seed,
+    GRAD_BIAS: tl.constexpr,
+    SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
+    KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
+    TERM: tl.constexpr, SUMS: tl.constexpr,
+):  # fmt: skip
+    """All gradients: programs of the tiles of queries, behind them those of the tiles of keys."""
+    if tl.program_id(0) < num_query_tiles:
+        tile_gradients(
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, out, sums, grad, grad_sums, log_sum,
+            dq, dk, dv, dterm, dbias, seed, True, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
+            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+        )  # fmt: skip
+    else:
+        # So that the number of the program is that of its tile.
+        p_tiles = key_tiles - 2 * num_query_tiles
+        tile_gradients(
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, p_tiles, out, sums, grad, grad_sums, log_sum,
+            dq, dk, dv, dterm, dbias, seed, False, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
+            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+        )  # fmt: skip

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
+from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
-from graphbench.ops.linear.gpu_kernels import add_shares, backward
+from graphbench.ops.linear.gpu_kernels import backward
 from graphbench.structures.late_sums import Shares, left
 
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
@@ -20,10 +20,8 @@ LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
 # Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
 ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 4
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
-# and fewer where the sums are large; channels of a tile that adds them up.
-FEW, SHARE, SHARES, TILES, BLOCK = 256, 128, 64, 1024, 64
-# Maps whose shares one kernel adds up.
-MOST = 96
+# and fewer where the sums are large.
+FEW, SHARE, SHARES, TILES = 256, 128, 64, 1024
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
@@ -95,34 +93,6 @@ def gradients(
         return of_rows, None, None
     sums = parts[0] if shares == 1 else add_up([Shares(parts, [parts[0]])])[0][0]
     return of_rows, sums[: f * d].view(f, d), sums[f * d :] if wanted[1] else None
-
-
-def add_up(left: Sequence[Shares]) -> list[list[Tensor]]:
-    """Gradients of the parameters of all shares, in one piece of memory, from one kernel for up to MOST of them."""
-    numbers = [each.parts.shape[1] for each in left]
-    offsets = [0, *accumulate(-(-number // ALIGNED) * ALIGNED for number in numbers)]
-    first = left[0].parts
-    sums = first.new_empty(offsets[-1])
-    with torch.cuda.device_of(first):
-        for start in range(0, len(left), MOST):
-            some = slice(start, start + MOST)
-            begins = [0, *accumulate(-(-number // BLOCK) for number in numbers[some])]
-            counts = [len(each.parts) for each in left[some]]
-            add_shares[(begins[-1],)](
-                tuple(each.parts for each in left[some]), sums, tuple(counts), tuple(numbers[some]),
-                tuple(begins[:-1]), tuple(offsets[:-1][some]), MAPS=len(counts), SHARES=span_of(max(counts)),
-                BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
-            )  # fmt: skip
-    return [
-        [part.view_as(parameter) for part, parameter in zip(_split(sums[offset:], each), each.parameters, strict=True)]
-        for each, offset in zip(left, offsets, strict=False)
-    ]
-
-
-def _split(sums: Tensor, shares: Shares) -> Sequence[Tensor]:
-    """The parts of the parameters at the beginning of the numbers."""
-    sizes = [parameter.numel() for parameter in shares.parameters]
-    return sums[: sum(sizes)].split(sizes)
 
 
 def _share(rows: int, tiles: int) -> int:

@@ -38,7 +38,7 @@ def backward(
 ):  # fmt: skip
     """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
 
-    The former are sums over a share of the rows, (shares, OUT IN + OUT), which :func:`add_shares` adds up.
+    The former are sums over a share of the rows, (shares, OUT IN + OUT), to be added up.
     ``PLUS``: the rows have been handed on, and have a gradient from there.
     """
     columns: tl.constexpr = (IN + SPAN_IN - 1) // SPAN_IN
@@ -72,27 +72,3 @@ def backward(
         if PLUS:
             b_dh += load_tile(plus, o_n, o_i, num_rows, s_plus, IN, ACC)
         store_tile(dh, b_dh, o_n, o_i, num_rows, IN)
-
-
-@triton.jit(do_not_specialize=["shares", "numbers", "begins", "offsets"])
-def add_shares(
-    parts, sums, shares, numbers, begins, offsets,
-    MAPS: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The gradients of several maps: sums over shares of the rows, added up in one order.
-
-    Tuples have an entry per map: its ``parts`` (``shares``, ``numbers``), the first of its programs, and where among
-    the ``sums`` its own lie.
-    """
-    i_block = tl.program_id(0)
-    p_parts, n_s, n_c, i_begin, offset = parts[0], shares[0], numbers[0], begins[0], offsets[0]
-    for i_map in tl.static_range(1, MAPS):
-        further = i_block >= begins[i_map]
-        p_parts = tl.where(further, parts[i_map], p_parts)
-        n_s, n_c = tl.where(further, shares[i_map], n_s), tl.where(further, numbers[i_map], n_c)
-        i_begin, offset = tl.where(further, begins[i_map], i_begin), tl.where(further, offsets[i_map], offset)
-    o_s, o_c = tl.arange(0, SHARES), (i_block - i_begin) * BLOCK + tl.arange(0, BLOCK)
-    # [SHARES, BLOCK]
-    mask = (o_s < n_s)[:, None] & (o_c < n_c)[None, :]
-    b_parts = tl.load(p_parts + o_s[:, None] * n_c + o_c[None, :], mask=mask, other=0.0)
-    tl.store(sums + offset + o_c, tl.sum(b_parts, 0), mask=o_c < n_c)
