@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from graphbench.errors import check_one_of
 from graphbench.ops.graph_layer_norm import graph_layer_norm
+from graphbench.ops.layer_norm import layer_norm
 from graphbench.ops.residual_norm import ALONE, Normalization, NormInput, Surroundings, batch_norm, residual_norms
 from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.structures import GraphBatch
@@ -141,7 +142,11 @@ class NodeLayerNorm(nn.LayerNorm):
 
     def forward(self, h: Tensor, batch: GraphBatch | None = None) -> Tensor:
         """(N, dim) -> (N, dim)."""
-        return super().forward(h)
+        return self.of_sum(h, None, 0.0)
+
+    def of_sum(self, h: Tensor, added: Tensor | None, p: float) -> Tensor:
+        """(N, dim) norm of ``h + drop(added)``, see :func:`graphbench.ops.layer_norm.layer_norm`."""
+        return layer_norm(h, self.weight, self.bias, added=added, added_dropout=p, eps=self.eps)
 
 
 class GraphNorm(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, NodeLayerNorm
 from graphbench.ops.residual_norm import Activation, NormInput, Surroundings, residual_norm_sum, residual_norms
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level
@@ -54,13 +54,20 @@ class Normed:
 
     def one_by_one(self, batch: GraphBatch) -> Tensor:
         """(R, dim) by one module after the other."""
+        out = self._normed_sum(batch)
+        out = out if self.act is None else self.act(out)
+        out = out if self.dropout is None else self.dropout(out)
+        return out if self.residual is None else self.residual + out
+
+    def _normed_sum(self, batch: GraphBatch) -> Tensor:
+        """``norm(h + added_dropout(added))``."""
+        if isinstance(self.norm, NodeLayerNorm):
+            return self.norm.of_sum(self.h, self.added, 0.0 if self.added_dropout is None else self.added_dropout.rate)
         h = self.h
         if self.added is not None:
             h = h + (self.added if self.added_dropout is None else self.added_dropout(self.added))
         out: Tensor = self.norm(h, batch, self.level) if isinstance(self.norm, BatchNorm) else self.norm(h, batch)
-        out = out if self.act is None else self.act(out)
-        out = out if self.dropout is None else self.dropout(out)
-        return out if self.residual is None else self.residual + out
+        return out
 
 
 def normed(outputs: Sequence[Normed], batch: GraphBatch) -> list[Tensor]:

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphbench.ops.gpu_launch import span_of
-from graphbench.structures.late_sums import Shares
+from graphbench.structures.late_sums import Shares, left
 
 # Gradients of one launch, shares that are read at once, and numbers of a program.
 MOST, SHARES, BLOCK = 96, 64, 64
@@ -19,25 +19,33 @@ MOST, SHARES, BLOCK = 96, 64, 64
 ALIGNED = 4
 
 
-def add_up(left: Sequence[Shares]) -> list[list[Tensor]]:
+def summed(parts: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Gradients of parameters from their shares (shares, numbers), None where they are left for the end of the pass."""
+    if left(parts, parameters, add_up):
+        return [None] * len(parameters)
+    gradients = add_up([Shares(parts, parameters)])[0]
+    return [gradient.to(parameter.dtype) for gradient, parameter in zip(gradients, parameters, strict=True)]
+
+
+def add_up(given: Sequence[Shares]) -> list[list[Tensor]]:
     """Gradients of the parameters of all shares, in one piece of memory, from one kernel for up to MOST of them."""
-    numbers = [each.parts.shape[1] for each in left]
+    numbers = [each.parts.shape[1] for each in given]
     offsets = [0, *accumulate(-(-number // ALIGNED) * ALIGNED for number in numbers)]
-    first = left[0].parts
+    first = given[0].parts
     sums = first.new_empty(offsets[-1])
     with torch.cuda.device_of(first):
-        for start in range(0, len(left), MOST):
+        for start in range(0, len(given), MOST):
             some = slice(start, start + MOST)
             begins = [0, *accumulate(-(-number // BLOCK) for number in numbers[some])]
-            counts = [len(each.parts) for each in left[some]]
+            counts = [len(each.parts) for each in given[some]]
             add_shares[(begins[-1],)](
-                tuple(each.parts for each in left[some]), sums, tuple(counts), tuple(numbers[some]),
+                tuple(each.parts for each in given[some]), sums, tuple(counts), tuple(numbers[some]),
                 tuple(begins[:-1]), tuple(offsets[:-1][some]), COUNT=len(counts),
                 SHARES=min(SHARES, span_of(max(counts))), BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
     return [
         [part.view_as(parameter) for part, parameter in zip(_split(sums[offset:], each), each.parameters, strict=True)]
-        for each, offset in zip(left, offsets, strict=False)
+        for each, offset in zip(given, offsets, strict=False)
     ]
 
 

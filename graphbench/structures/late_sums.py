@@ -49,7 +49,7 @@ class LateSums:
         self._left.append(shares)
         self._add_up = add_up
 
-    def may_wait(self, parameters: Sequence[Tensor]) -> bool:
+    def may_wait(self, parts: Tensor, parameters: Sequence[Tensor]) -> bool:
         """Whether nobody reads these gradients before the end."""
         return self._pass == torch._C._current_graph_task_id() and all(
             each.is_leaf and each.requires_grad and not each._backward_hooks and not each._post_accumulate_grad_hooks
@@ -100,7 +100,7 @@ def late_sums(root: Tensor) -> Iterator[None]:
 
 def left(parts: Tensor, parameters: Sequence[Tensor], add_up: AddUp) -> bool:
     """Whether the shares (shares, numbers) of these gradients are added up later, by ``add_up``."""
-    if _open is None or not parameters or not _open.may_wait(parameters):
+    if _open is None or not parameters or not _open.may_wait(parts, parameters):
         return False
     _open.leave(Shares(parts, parameters), add_up)
     return True

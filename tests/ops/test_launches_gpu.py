@@ -28,6 +28,7 @@ from graphbench.ops.entrywise_loss import KINDS, gpu as entrywise_loss  # isort:
 from graphbench.ops.fan_out import gpu as fan_out  # isort: skip
 from graphbench.ops.gpu_tiles import TRITON  # isort: skip
 from graphbench.ops.graph_layer_norm import gpu as graph_layer_norm  # isort: skip
+from graphbench.ops.layer_norm import gpu as layer_norm  # isort: skip
 from graphbench.ops.linear import gpu as linear  # isort: skip
 from graphbench.ops.propagate import gpu as propagate  # isort: skip
 from graphbench.ops.segment import gpu as segment  # isort: skip
@@ -124,10 +125,15 @@ CASES = {
         f"graph_layer_norm-{width}": Case(
             graph_layer_norm,
             lambda width=width: graph_layer_norm.graph_layer_norm(x(104, width), x(width), x(width), RAGGED, 1e-5),
-            "forward backward",
+            "forward backward add_shares",
         )
         for width in (64, 235)
     },
+    "layer_norm": Case(
+        layer_norm,
+        lambda: layer_norm.layer_norm(x(70, 96), x(96), x(96), x(70, 96), 0.5, 1e-5),
+        "forward backward add_shares",
+    ),
     **{
         f"linear-{wide}": Case(
             linear,

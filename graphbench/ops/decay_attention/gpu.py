@@ -29,9 +29,8 @@ from graphbench.ops.gpu_launch import (
     triton_type,
     wide_of,
 )
-from graphbench.ops.gpu_shares import add_up
+from graphbench.ops.gpu_shares import summed
 from graphbench.structures import Ragged
-from graphbench.structures.late_sums import Shares, left
 
 
 def decay_attention(
@@ -109,9 +108,7 @@ class _Attention(torch.autograd.Function):
                 q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, of_queries, of_keys, len(of_queries), out, grad,
                 log_sum, dq, dk, dv, parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
-        if not ctx.needs_input_grad[3] or left(parts, [start], add_up):
-            return *gradients, *[None] * 7
-        dstart = add_up([Shares(parts, [start])])[0][0].to(start.dtype)
+        dstart = summed(parts, [start])[0] if ctx.needs_input_grad[3] else None
         return *gradients, dstart, None, None, None, None, None
 
 

@@ -14,6 +14,7 @@ from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
+from graphbench.ops.gpu_shares import summed
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024
@@ -54,7 +55,7 @@ class _EmbeddingSum(torch.autograd.Function):
         with torch.cuda.device_of(table):
             forward[grid](index, table, first, out, len(index), **known)
         ctx.save_for_backward(index, first)
-        ctx.sizes = sizes
+        ctx.sizes, ctx.tables = sizes, tables
         return out
 
     @staticmethod
@@ -73,5 +74,6 @@ class _EmbeddingSum(torch.autograd.Function):
             backward[grid](
                 index, grad, first, parts, rows, total, grad.stride(0), **known, VOCABULARY=VOCABULARY, SHARE=SHARE
             )
-        gradient = parts[0] if shares == 1 else parts.sum(0)
-        return None, *gradient.to(grad.dtype).split(sizes)
+        if shares == 1:
+            return None, *parts[0].to(grad.dtype).split(sizes)
+        return None, *summed(parts.flatten(1), ctx.tables)

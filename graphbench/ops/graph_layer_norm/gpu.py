@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
+from graphbench.ops.gpu_shares import summed
 from graphbench.ops.graph_layer_norm import cpu
 from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
 from graphbench.structures import Ragged
@@ -44,7 +45,7 @@ class _GraphLayerNorm(torch.autograd.Function):
                 h, weight, bias, ragged.ptr, out, statistics, EPS=eps, **constants(h.shape[1], h.dtype)
             )
         ctx.save_for_backward(h, weight, statistics)
-        ctx.ragged, ctx.bias_type = ragged, bias.dtype
+        ctx.ragged, ctx.parameters = ragged, (weight, bias)
         return out
 
     @staticmethod
@@ -58,5 +59,4 @@ class _GraphLayerNorm(torch.autograd.Function):
             backward[(ragged.num_graphs,)](
                 h, weight, ragged.ptr, statistics, grad, dh, parts, **constants(h.shape[1], h.dtype)
             )
-        dweight, dbias = parts.sum(0).unbind(0)
-        return dh, dweight.to(weight.dtype), dbias.to(ctx.bias_type), None, None
+        return dh, *summed(parts.flatten(1), ctx.parameters), None, None
