@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -32,7 +33,7 @@ class GraphormerGraphHead(Head):
     ) -> None:
         super().__init__()
         self.pool = pooling_function(pooling)
-        self.norm = nn.LayerNorm(dim_in)
+        self.norm = LayerNorm(dim_in)
         self.lin = nn.Linear(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

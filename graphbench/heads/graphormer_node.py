@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.heads.contract import Head
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -31,7 +32,7 @@ class GraphormerNodeHead(Head):
     def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int]) -> None:
         super().__init__()
         self.hidden = nn.Linear(dim_in, dim_in)
-        self.norm = nn.LayerNorm(dim_in)
+        self.norm = LayerNorm(dim_in)
         self.lin = nn.Linear(dim_in, out_dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:

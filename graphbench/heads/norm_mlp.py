@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -32,7 +33,7 @@ class NormMLPNodeHead(Head):
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, layers_post_mp: FromContext[int] = 2
     ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(dim_in)
+        self.norm = LayerNorm(dim_in)
         self.hidden = nn.ModuleList(nn.Linear(dim_in, dim_in) for _ in range(max(layers_post_mp, 1) - 1))
         self.lin = nn.Linear(dim_in, out_dim)
 

@@ -11,6 +11,7 @@ from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.linear import Linear
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -42,7 +43,7 @@ class SANGraphHead(Head):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(dim_in) if layer_norm else nn.Identity()
+        self.norm = LayerNorm(dim_in) if layer_norm else nn.Identity()
         self.pool = pooling_function(pooling)
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
@@ -78,7 +79,7 @@ class SANNodeHead(Head):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(dim_in) if layer_norm else nn.Identity()
+        self.norm = LayerNorm(dim_in) if layer_norm else nn.Identity()
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.dropout import Dropout
-from graphbench.layers.norm import BatchNorm, NodeLayerNorm
+from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.ops.residual_norm import Activation, NormInput, Surroundings, residual_norm_sum, residual_norms
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level
@@ -61,7 +61,7 @@ class Normed:
 
     def _normed_sum(self, batch: GraphBatch) -> Tensor:
         """``norm(h + added_dropout(added))``."""
-        if isinstance(self.norm, NodeLayerNorm):
+        if isinstance(self.norm, LayerNorm):
             return self.norm.of_sum(self.h, self.added, 0.0 if self.added_dropout is None else self.added_dropout.rate)
         h = self.h
         if self.added is not None:

@@ -17,7 +17,7 @@ from graphbench.layers.contract import Attention, LocalLayer, StatefulAttention
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm, NoNorm
+from graphbench.layers.norm import BatchNorm, LayerNorm, NoNorm
 from graphbench.layers.sharing import tie_layers
 from graphbench.structures import Features, GraphBatch
 from graphbench.structures.node_blocks import HostRows
@@ -105,7 +105,7 @@ class AttentionBranch(nn.Module):
         self.layers: Modules[Attention] = Modules(layers)
         tie_layers(self.layers)
         self.norms = nn.ModuleList(
-            nn.LayerNorm(dim) if settings.attention_norm else nn.Identity() for _ in range(len(layers) + 1)
+            LayerNorm(dim) if settings.attention_norm else nn.Identity() for _ in range(len(layers) + 1)
         )
         self.act = activation(act)
         self.act_every_layer = settings.attention_act

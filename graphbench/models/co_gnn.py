@@ -15,6 +15,7 @@ from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import gather, mean_at_target, sum_at_target
 from graphbench.registry import FromContext, register
@@ -151,7 +152,7 @@ class CoGNN(EncodedModel):
                 f"'{s.aggregate}', '{s.action_aggregate}' and {s.temperature}",
             )
         self.lin_in = InputLinear(frame.dim_encoded, dim)
-        self.norm = nn.LayerNorm(dim) if s.layer_norm else nn.Identity()
+        self.norm = LayerNorm(dim) if s.layer_norm else nn.Identity()
         self.listens, self.broadcasts = (ActionNetwork(dim, s, dropout) for _ in range(2))
         self.temperature, self.tau_0, self.skip = s.temperature or 0.0, s.tau_0, s.skip
         self.lin_temperature = nn.Linear(dim, 1, bias=False) if s.temperature is None else None

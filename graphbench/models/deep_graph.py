@@ -14,6 +14,7 @@ from graphbench.errors import check_at_least
 from graphbench.layers.blocks.deep_norm import DeepNorm
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.graph_trans import graphs_as_nodes
 from graphbench.models.motif_sampling import MotifLists, cover, ordered_adjacency, places
@@ -108,7 +109,7 @@ class DeepGraph(EncodedModel):
         for parameter in (self.token, self.token_bias, self.motif_bias):
             nn.init.normal_(parameter, std=0.02)
         self.of_motif = nn.Sequential(nn.Linear(m.max_nodes**2, dim), nn.ReLU(), nn.Linear(dim, dim))
-        self.norm_in, self.dropout = nn.LayerNorm(dim), Dropout(dropout)
+        self.norm_in, self.dropout = LayerNorm(dim), Dropout(dropout)
         self.layers: Modules[DeepNorm] = Modules(
             DeepNorm(
                 dim,
@@ -121,7 +122,7 @@ class DeepGraph(EncodedModel):
             )
             for _ in range(layers)
         )
-        self.hidden, self.norm_out, self.head = nn.Linear(dim, dim), nn.LayerNorm(dim), frame.head(dim)
+        self.hidden, self.norm_out, self.head = nn.Linear(dim, dim), LayerNorm(dim), frame.head(dim)
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseBlock
@@ -19,6 +19,7 @@ from graphbench.layers.contract import Attention, Block, LocalLayer, StatefulAtt
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.pre_layers import PreLayer
 from graphbench.models.stacked import GPSModel
 from graphbench.registry import FromContext, register
@@ -55,9 +56,9 @@ class PostNormBlock(Block, BlockwiseBlock):
                 )
         self.parts: Modules[LocalLayer | Attention] = Modules(sublayers)
         self.dropout = Dropout(dropout)
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act=act, dropout=dropout, expansion=1)
-        self.norm_out = nn.LayerNorm(dim)
+        self.norm_out = LayerNorm(dim)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """Node states (N, dim), edge states, and the batch for the next block."""

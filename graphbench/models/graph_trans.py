@@ -18,6 +18,7 @@ from graphbench.errors import check_one_of
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.contract import LocalLayer
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.models.virtual_node import MessagePassing, MessagePassingSettings
 from graphbench.registry import FromContext, register
@@ -95,7 +96,7 @@ class GraphTrans(EncodedModel):
         self.stack = MessagePassing(frame.dim_encoded, dim, layers, local, stack, dropout=dropout)
         width = transformer.transformer_dim or dim
         self.lin = nn.Linear(self.stack.width, width)
-        self.norm_in = nn.LayerNorm(width) if transformer.norm_input else nn.Identity()
+        self.norm_in = LayerNorm(width) if transformer.norm_input else nn.Identity()
         self.token = nn.Parameter(torch.randn(1, width)) if transformer.readout == "token" else None
         rate = transformer.transformer_dropout
         self.layers: Modules[TransformerEncoder] = Modules(
@@ -108,7 +109,7 @@ class GraphTrans(EncodedModel):
             )
             for _ in range(transformer.transformer_layers)
         )
-        self.norm_out = nn.LayerNorm(width)
+        self.norm_out = LayerNorm(width)
         self.head = frame.head(width)
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -14,6 +14,7 @@ from graphbench.contract import HasOptimizerGroup
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EdgeFrame, EncodedModel
 from graphbench.ops.propagate import mean_at_target, propagate
 from graphbench.registry import FromContext, register
@@ -93,7 +94,7 @@ class GREDLayer(nn.Module):
         super().__init__()
         self.hops = settings.hops
         inner, number = settings.expand * dim, settings.state_dim or dim
-        self.norm_shells, self.norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.norm_shells, self.norm = LayerNorm(dim), LayerNorm(dim)
         self.mlp = nn.Sequential(nn.Linear(dim, inner), nn.GELU(), nn.Linear(inner, dim))
         self.recurrence = ShellRecurrence(dim, settings)
         self.writes = nn.Parameter(torch.randn(2, number, dim) * number**-0.5)

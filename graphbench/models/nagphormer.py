@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.blocks.transformer_encoder import TransformerEncoder
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import propagate
@@ -88,7 +89,7 @@ class NAGphormer(EncodedModel):
             )
             for _ in range(layers)
         )
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.readout = nn.Linear(2 * dim, 1, bias=False)
         self.lin_out = nn.Linear(dim, dim // 2)
         self.head = frame.head(dim // 2)

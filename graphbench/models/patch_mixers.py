@@ -16,6 +16,7 @@ from graphbench.errors import ArgumentError
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 
 _HEADS = 8
 
@@ -36,11 +37,11 @@ class PatchMLPs(nn.Module):
 
     def __init__(self, dim: int, patches: int, layers: int, dropout: float) -> None:
         super().__init__()
-        self.norms_patches = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
-        self.norms_channels = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
+        self.norms_patches = nn.ModuleList(LayerNorm(dim) for _ in range(layers))
+        self.norms_channels = nn.ModuleList(LayerNorm(dim) for _ in range(layers))
         self.patches = nn.ModuleList(_perceptron(patches, 4 * dim, dropout) for _ in range(layers))
         self.channels = nn.ModuleList(_perceptron(dim, dim // 2, dropout) for _ in range(layers))
-        self.norm_out = nn.LayerNorm(dim)
+        self.norm_out = LayerNorm(dim)
 
     def forward(self, x: Tensor, overlap: Tensor, filled: Tensor) -> Tensor:
         """(G, P, dim)."""
@@ -71,8 +72,8 @@ class PatchAttention(nn.Module):
         if dim % _HEADS:
             raise ArgumentError("dim", f"dim must be a multiple of {_HEADS}, the heads of attention, received {dim}")
         self.hadamard = hadamard
-        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
-        self.norms_ffn = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
+        self.norms = nn.ModuleList(LayerNorm(dim) for _ in range(layers))
+        self.norms_ffn = nn.ModuleList(LayerNorm(dim) for _ in range(layers))
         self.qkv = nn.ModuleList(nn.Linear(dim, 3 * dim) for _ in range(layers))
         self.out = nn.ModuleList(nn.Linear(dim, dim) for _ in range(layers))
         self.feed_forwards: Modules[FeedForward] = Modules(FeedForward(dim, dropout=dropout) for _ in range(layers))

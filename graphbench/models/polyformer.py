@@ -15,6 +15,7 @@ from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.grouped_linear import GroupedLinear
 from graphbench.layers.input_linear import InputLinear, readable
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
@@ -61,7 +62,7 @@ class PolynomialAttention(nn.Module, HasOptimizerGroup):
         super().__init__()
         s, tokens, inner = settings, settings.degree + 1, int(dim * settings.expand)
         self.heads = s.num_heads
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.networks = nn.Sequential(GroupedLinear(tokens, dim, inner), nn.ReLU(), GroupedLinear(tokens, inner, dim))
         self.query, self.key = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)
         self.scale = nn.Parameter(torch.ones(s.num_heads, tokens))
@@ -89,7 +90,7 @@ class PolynomialBlock(nn.Module):
     def __init__(self, dim: int, settings: PolynomialTokens) -> None:
         super().__init__()
         self.attention = PolynomialAttention(dim, settings)
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.feed_forward = FeedForward(
             dim, act="gelu", dropout=0.0, dropout_out=settings.block_dropout, width=settings.ffn_dim
         )

@@ -16,6 +16,7 @@ from graphbench.errors import check_at_least, check_multiple
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.kernel_attention import feature_attention
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
@@ -84,7 +85,7 @@ class LocalPolynomial(nn.Module):
         for weight in (self.value.weight, self.att_source, self.att_target):
             nn.init.xavier_uniform_(weight)
         self.lin, self.factor = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        self.norm, self.gate, self.dropout = nn.LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
+        self.norm, self.gate, self.dropout = LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """(N, dim)."""
@@ -118,7 +119,7 @@ class GlobalPolynomial(nn.Module):
         super().__init__()
         self.heads = heads
         self.key, self.value, self.factor = (nn.Linear(dim, dim) for _ in range(3))
-        self.norm, self.gate, self.dropout = nn.LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
+        self.norm, self.gate, self.dropout = LayerNorm(dim), Gate(dim, beta), Dropout(dropout)
         self.lin_out = lin_out
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
@@ -166,7 +167,7 @@ class Polynormer(EncodedModel):
         self.local_layers: Modules[LocalPolynomial] = Modules(
             LocalPolynomial(dim, s.num_heads, dropout, s.beta, s.self_loops) for _ in range(s.local_layers)
         )
-        self.norm = nn.LayerNorm(dim) if s.global_layers else nn.Identity()
+        self.norm = LayerNorm(dim) if s.global_layers else nn.Identity()
         rate = dropout if s.global_dropout is None else s.global_dropout
         lin_out = nn.Linear(dim, dim)
         self.global_layers: Modules[GlobalPolynomial] = Modules(

@@ -12,6 +12,7 @@ from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.registry import FromContext, register
@@ -126,7 +127,7 @@ class UniMP(EncodedModel, ReadsTargets):
             GatedEdgeAttention(dim if i else dim_encoded, dim, labels.num_heads, average=i == layers - 1)
             for i in range(layers)
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers - 1))
+        self.norms = nn.ModuleList(LayerNorm(dim) for _ in range(layers - 1))
         self.dropout = Dropout(dropout)
         self.head = frame.head(dim)
 

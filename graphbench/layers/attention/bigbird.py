@@ -13,6 +13,7 @@ from graphbench.errors import check_at_least, check_multiple, check_one_of
 from graphbench.layers.activation import activation
 from graphbench.layers.contract import GlobalAttention, GraphLayer
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.norm import LayerNorm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import FromContext, register
@@ -81,11 +82,11 @@ class BigBirdCore(GraphLayer):
         self.k = nn.Linear(dim, dim, bias=use_bias)
         self.v = nn.Linear(dim, dim, bias=use_bias)
         self.out = nn.Linear(dim, dim)
-        self.norm_attention = nn.LayerNorm(dim, eps=layer_norm_eps)
+        self.norm_attention = LayerNorm(dim, eps=layer_norm_eps)
         self.lin_in = nn.Linear(dim, dim)
         self.act = activation(hidden_act)
         self.lin_out = nn.Linear(dim, dim)
-        self.norm_out = nn.LayerNorm(dim, eps=layer_norm_eps)
+        self.norm_out = LayerNorm(dim, eps=layer_norm_eps)
         self.dropout = Dropout(hidden_dropout)
 
     def attend(self, h: Tensor, batch: GraphBatch) -> Tensor:

@@ -13,6 +13,7 @@ from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import ArgumentError, check_at_least, check_one_of, check_within
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.linear import Linear, joint_linear
+from graphbench.layers.norm import LayerNorm
 from graphbench.ops.blend import blend
 from graphbench.ops.propagate import propagate
 from graphbench.ops.sparse_flow import FlowProblem, counted_flow, flow_pattern, sparse_flow, zero_fraction
@@ -111,7 +112,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         self.lam = lam
         self.lam_norm = lam_norm
         self.solver = {"alpha": alpha, "mode": "dense" if mode == "dense" else solver, "iters": iters, "step": step}
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.v = Linear(dim, heads * dim)
         self.out = Linear(heads * dim, dim)
         if mode != "none":

@@ -12,6 +12,7 @@ from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -61,11 +62,11 @@ class DeepNorm(Block):
         self.scale = (2 * depth) ** 0.25
         self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
-        self.norm_attention = nn.LayerNorm(dim)
+        self.norm_attention = LayerNorm(dim)
         self.feed_forward = FeedForward(
             dim, act="gelu", dropout=mlp_dropout, dropout_out=dropout, width=dim if ffn_dim is None else ffn_dim
         )
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         nn.init.xavier_uniform_(self.attention.out.weight)
         smaller = (8 * depth) ** -0.25
         with torch.no_grad():

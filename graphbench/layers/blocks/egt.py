@@ -14,6 +14,7 @@ from graphbench.layers.all_pairs import AllPairs, all_pairs
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.ops.propagate import gather
 from graphbench.ops.segment import segment_repeat, segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
@@ -79,13 +80,13 @@ class EGTLayer(Block, TiesParameters):
         check_at_least(1, max_hop=max_hop, expansion=expansion)
         self.heads, self.max_hop, self.scale_degree = heads, max_hop, scale_degree
         self.hop_emb = nn.Embedding(max_hop + 3, dim_edge)
-        self.norm_nodes, self.norm_pairs = nn.LayerNorm(dim), nn.LayerNorm(dim_edge)
+        self.norm_nodes, self.norm_pairs = LayerNorm(dim), LayerNorm(dim_edge)
         self.qkv = nn.Linear(dim, 3 * dim)
         self.scores, self.gates = nn.Linear(dim_edge, heads), nn.Linear(dim_edge, heads)
         self.attn_dropout, self.dropout = Dropout(attn_dropout), Dropout(dropout)
         self.attn_maskout = Dropout(attn_maskout)
         self.out_nodes, self.out_pairs = nn.Linear(dim, dim), nn.Linear(heads, dim_edge)
-        self.norm_ffn_nodes, self.norm_ffn_pairs = nn.LayerNorm(dim), nn.LayerNorm(dim_edge)
+        self.norm_ffn_nodes, self.norm_ffn_pairs = LayerNorm(dim), LayerNorm(dim_edge)
         self.ffn_nodes, self.ffn_pairs = (
             FeedForward(width, act="elu", dropout_out=dropout, expansion=expansion) for width in (dim, dim_edge)
         )

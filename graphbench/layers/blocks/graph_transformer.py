@@ -10,7 +10,7 @@ from graphbench.errors import ArgumentError, check_multiple, check_one_of
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather
 from graphbench.registry import FromContext, register
@@ -95,9 +95,9 @@ class _Finish(nn.Module):
         super().__init__()
         self.dropout = Dropout(dropout)
         self.out = nn.Linear(dim, dim)
-        self.norm_attention = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+        self.norm_attention = BatchNorm(dim) if norm == "batch" else LayerNorm(dim)
         self.feed_forward = FeedForward(dim, dropout=dropout, dropout_out=0.0)
-        self.norm_ffn = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+        self.norm_ffn = BatchNorm(dim) if norm == "batch" else LayerNorm(dim)
 
     def forward(self, old: Tensor, new: Tensor, batch: GraphBatch, level: Level) -> Tensor:
         """(R, dim) from the states before, and what attention gives."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -51,10 +52,10 @@ class GraphormerLayer(Block):
         mlp_dropout: FromContext[float] = 0.0,
     ) -> None:
         super().__init__()
-        self.norm_attention = nn.LayerNorm(dim)
+        self.norm_attention = LayerNorm(dim)
         self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", dropout=mlp_dropout, dropout_out=dropout, expansion=1)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:

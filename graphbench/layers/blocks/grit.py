@@ -11,7 +11,7 @@ from graphbench.layers.all_pairs import all_pairs
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.ops.propagate import gather
 from graphbench.ops.segment import segment_repeat, segment_softmax, segment_sum
 from graphbench.registry import FromContext, register
@@ -139,7 +139,7 @@ def signed_root(x: Tensor) -> Tensor:
 def _norm(name: str, dim: int) -> nn.Module:
     if name == "none":
         return nn.Identity()
-    return BatchNorm(dim) if name == "batch" else nn.LayerNorm(dim)
+    return BatchNorm(dim) if name == "batch" else LayerNorm(dim)
 
 
 def _normed(norm: nn.Module, x: Tensor) -> Tensor:

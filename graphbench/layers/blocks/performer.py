@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.contract import CountsOnHost
 from graphbench.errors import check_multiple
 from graphbench.layers.attention.performer import Performer
 from graphbench.layers.contract import Block
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -44,9 +45,9 @@ class PerformerLayer(CountsOnHost, Block):
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, feature_redraw_interval: int = 1000) -> None:
         super().__init__()
         check_multiple(dim=dim, heads=heads)
-        self.norm_attention = nn.LayerNorm(dim)
+        self.norm_attention = LayerNorm(dim)
         self.attention = Performer(dim, heads, dim_head=dim // heads, qkv_bias=True)
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", expansion=4)
         self.interval = feature_redraw_interval
         self.calls = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.attention.ffgt.grpe import GRPE
 from graphbench.layers.attention.ffgt.layer import FFGT, CompoundAttention
@@ -13,6 +13,7 @@ from graphbench.layers.attention.ffgt.settings import FocalSettings, distance_tr
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -39,10 +40,10 @@ class PreNormLayer(Block):
 
     def __init__(self, dim: int, attention: CompoundAttention, ffn_dim: int, dropout: float) -> None:
         super().__init__()
-        self.norm_attention = nn.LayerNorm(dim)
+        self.norm_attention = LayerNorm(dim)
         self.attention = attention
         self.dropout = Dropout(dropout)
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", dropout_out=dropout, width=ffn_dim or dim)
 
     @classmethod

@@ -12,7 +12,7 @@ from graphbench.errors import check_multiple
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
-from graphbench.layers.norm import make_norm
+from graphbench.layers.norm import LayerNorm, make_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.library import library_op
 from graphbench.ops.propagate import gather, sum_at_target
@@ -90,9 +90,9 @@ class SANLayer(Block, TiesParameters):
             self.fake_edge_emb = nn.Embedding(1, dim)
         self.out = nn.Linear(dim, dim)
         self.dropout = Dropout(dropout)
-        self.norm_attention = nn.LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
+        self.norm_attention = LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
         self.feed_forward = FeedForward(dim, act="relu", dropout=dropout, dropout_out=0.0)
-        self.norm_out = nn.LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
+        self.norm_out = LayerNorm(dim) if norm == "layer" else make_norm(norm, dim)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states (N, dim); edge states and batch as they came."""

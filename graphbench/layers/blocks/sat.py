@@ -13,7 +13,7 @@ from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
-from graphbench.layers.norm import BatchNorm
+from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -114,9 +114,9 @@ class SATLayer(Block):
         nn.init.xavier_uniform_(self.v.weight)
         self.out = nn.Linear(dim, dim)
         self.dropout = Dropout(dropout)
-        self.norm_attention = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+        self.norm_attention = BatchNorm(dim) if norm == "batch" else LayerNorm(dim)
         self.feed_forward = FeedForward(dim, dropout=dropout, width=2 * dim if ffn_dim is None else ffn_dim)
-        self.norm_ffn = BatchNorm(dim) if norm == "batch" else nn.LayerNorm(dim)
+        self.norm_ffn = BatchNorm(dim) if norm == "batch" else LayerNorm(dim)
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states (N, dim); edge states and batch as they came."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -57,7 +58,7 @@ class TransformerEncoder(Block):
         super().__init__()
         self.attention = Transformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
-        self.norm_attention = nn.LayerNorm(dim)
+        self.norm_attention = LayerNorm(dim)
         self.feed_forward = FeedForward(
             dim,
             act=ffn_act,
@@ -65,7 +66,7 @@ class TransformerEncoder(Block):
             dropout_out=dropout,
             width=4 * dim if ffn_dim is None else ffn_dim,
         )
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         self.norm_first = norm_first
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench import registry
 from graphbench.contract import TiesParameters
@@ -13,6 +13,7 @@ from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -70,7 +71,7 @@ class TransformerGNN(Block, TiesParameters):
         check_one_of(("before", "after", "beside"), position=position)
         self.attention = BiasedTransformer(dim, heads, dropout=attn_dropout)
         self.dropout = Dropout(dropout)
-        self.norm_attention, self.norm_ffn = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.norm_attention, self.norm_ffn = LayerNorm(dim), LayerNorm(dim)
         self.feed_forward = FeedForward(dim, act="gelu", dropout=dropout, width=dim if ffn_dim is None else ffn_dim)
         self.local = None if gnn is None else _local(gnn, dim, gnn_heads)
         self.local_dropout = Dropout(gnn_dropout)

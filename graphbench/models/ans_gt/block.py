@@ -12,6 +12,7 @@ from graphbench.errors import ArgumentError, check_at_least, check_one_of, check
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
+from graphbench.layers.norm import LayerNorm
 from graphbench.models.ans_gt.surroundings import SAMPLERS
 from graphbench.ops.segment import segment_softmax
 from graphbench.structures import GraphBatch
@@ -84,11 +85,11 @@ class SequenceBlock(nn.Module):
 
     def __init__(self, dim: int, dropout: float, settings: SequenceSettings) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.attention = BiasedTransformer(dim, settings.num_heads, dropout=settings.attention_dropout)
         self.lin_bias = nn.Linear(settings.orders, settings.num_heads, bias=False)
         self.dropout = Dropout(dropout)
-        self.norm_ffn = nn.LayerNorm(dim)
+        self.norm_ffn = LayerNorm(dim)
         self.feed_forward = FeedForward(
             dim, act="gelu", dropout=0.0, dropout_out=dropout, width=settings.ffn_dim or dim
         )

@@ -13,6 +13,7 @@ from graphbench.errors import check_at_least
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
+from graphbench.layers.norm import LayerNorm
 from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
@@ -76,7 +77,7 @@ class ANSGT(EncodedModel):
         self.lin_in = InputLinear(frame.dim_encoded, dim)
         self.input_dropout = Dropout(sequences.input_dropout)
         self.blocks: Modules[SequenceBlock] = Modules(SequenceBlock(dim, dropout, sequences) for _ in range(layers))
-        self.norm = nn.LayerNorm(dim)
+        self.norm = LayerNorm(dim)
         self.global_tokens = nn.Embedding(sequences.global_nodes, dim)
         self.global_encodings = nn.Embedding(sequences.global_nodes, sequences.orders)
         self.head = frame.head(dim)
