@@ -82,6 +82,25 @@ def row_products(
 
 
 @triton.jit
+def store_normalizer(normalizer, b_max, b_sum, o_rows, m_rows):
+    """Largest score of a row, and 1 over the sum of exponentials above it, (.., 2), for :func:`softmax_again`.
+
+    Not one logarithm: beside a score of 1e4 it has lost the digits that tell how many keys share it.
+    """
+    p_row = normalizer + 2 * o_rows
+    tl.store(p_row, tl.where(b_max == float("-inf"), 0.0, b_max), mask=m_rows)
+    tl.store(p_row + 1, 1.0 / b_sum, mask=m_rows)
+
+
+@triton.jit
+def softmax_again(b_z, normalizer, o_rows, m_rows):
+    """[rows, keys] weights from scores, by what :func:`store_normalizer` has kept of their rows."""
+    p_row = normalizer + 2 * o_rows
+    b_p = tl.exp(b_z - tl.load(p_row, mask=m_rows, other=0.0)[:, None])
+    return b_p * tl.load(p_row + 1, mask=m_rows, other=0.0)[:, None]
+
+
+@triton.jit
 def first_of_tile(tiles):
     """First row of the tile within its graph."""
     return tl.load(tiles + 2 * tl.program_id(0) + 1)

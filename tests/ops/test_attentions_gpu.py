@@ -33,8 +33,8 @@ RAGGED = Ragged.from_sizes([2, 20])
 PAIRS = RAGGED.num_pairs
 MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
 SLOPED = Decay(0.6, slope=0.1)
-KEPT = {("focal", "forward", torch.float32, 64, 80), ("decay", "backward", torch.float32, 64, 90)}
-"""Kernels that keep two registers per thread in memory: no tile is smaller (focal), or 168 is the most (decay)."""
+KEPT = {("focal", "backward", torch.float32, 64, 90)}
+"""Kernels that keep two registers per thread in memory: 168 is the most."""
 exhaustive = pytest.mark.exhaustive
 
 

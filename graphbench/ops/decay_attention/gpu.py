@@ -62,7 +62,7 @@ def decay_attention(
 
 
 class _Attention(torch.autograd.Function):
-    """Saves its inputs, its output and one number per row and head."""
+    """Saves its inputs, its output and two numbers per row and head."""
 
     @staticmethod
     def forward(
@@ -82,31 +82,31 @@ class _Attention(torch.autograd.Function):
         index = loadable(index, wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
-        out, log_sum = v.new_empty(v.shape), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
+        out, normalizer = v.new_empty(v.shape), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, seed,
+                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, normalizer, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, start, out, log_sum)
+        ctx.save_for_backward(*inputs, start, out, normalizer)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
         return out
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, start, out, log_sum = ctx.saved_tensors
+        *inputs, start, out, normalizer = ctx.saved_tensors
         ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
-        along = torch.empty_like(log_sum)
+        along = normalizer.new_empty(q.shape[:2])
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
         parts, dstart = along.new_empty(len(of_queries), q.shape[1]), torch.empty_like(start)
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, log_sum, along,
+                    q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, normalizer, along,
                     dq, dk, dv, parts, dstart, len(of_queries), ctx.seed, OF_QUERIES=flag, ROWS=rows, KEYS=keys,
                     **constants,
                 )  # fmt: skip

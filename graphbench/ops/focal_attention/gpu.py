@@ -171,7 +171,7 @@ def _room_for(bias: Tensor, ragged: Ragged) -> Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these and a number per row."""
+    """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these, two numbers per row."""
 
     @staticmethod
     def forward(
@@ -190,14 +190,14 @@ class _Attention(torch.autograd.Function):
         ragged = launch.ragged
         prepare_row_tiles(ragged, constants["ROWS"], constants["KEYS"])
         tiles = ragged.derived(row_tiles, constants["ROWS"])
-        out, log_sum = v.new_empty(v.shape), v.new_empty(q.shape[:2], dtype=wide)
+        out, normalizer = v.new_empty(v.shape), v.new_empty(*q.shape[:2], 2, dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, log_sum,
+                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, sums, normalizer,
                 launch.seed, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
+        ctx.save_for_backward(*inputs, term, bias, out, sums, normalizer)
         ctx.launch = launch
         ctx.set_materialize_grads(False)
         return out, sums
@@ -205,8 +205,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, grad_sums: Tensor | None) -> tuple[Tensor | None, ...]:
-        *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
-        launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)
+        *inputs, term, bias, out, sums, normalizer = ctx.saved_tensors
+        launch, wide, gradients = ctx.launch, normalizer.dtype, empty_parts(*inputs)
         (q, k, v), parts = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         constants = launch.constants(q, v, term, bias, parts)
@@ -214,7 +214,7 @@ class _Attention(torch.autograd.Function):
         if grad_sums is None:  # zeros are a launch; without sums nobody reads them
             grad_sums = torch.zeros_like(sums) if launch.sums else sums
         grad_sums = grad_sums.to(wide).contiguous()
-        along = torch.empty_like(log_sum)
+        along = normalizer.new_empty(q.shape[:2])
         dterm = None if term is None else torch.empty_like(term)
         ragged = launch.ragged
         dbias = _room_for(bias, ragged) if ctx.needs_input_grad[4] else None
@@ -222,8 +222,8 @@ class _Attention(torch.autograd.Function):
         with torch.cuda.device_of(q):
             for flag, tiles in ((True, of_queries), (False, of_keys)):
                 backward[len(tiles), q.shape[1]](
-                    *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, grad,
-                    grad_sums, log_sum, along, dq, dk, dv, along if dterm is None else dterm,
+                    *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, sums, grad,
+                    grad_sums, normalizer, along, dq, dk, dv, along if dterm is None else dterm,
                     along if dbias is None else dbias, launch.seed, OF_QUERIES=flag, GRAD_BIAS=dbias is not None,
                     **constants,
                 )  # fmt: skip
