@@ -48,6 +48,15 @@ def test_equals_reference(options: dict[str, Any], on: str, lost: str, floating:
     assert_same(*both, on_device(ragged))
 
 
+@pytest.mark.parametrize("options", [{"decay": 0.0}, {"kind": "linear", "end": 0.5}], ids=str)
+def test_rows_without_a_weight_are_means(options: dict[str, Any]) -> None:
+    """No pair is near enough: ln 0 is one finite number, at every distance and in both passes."""
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index = 7 + index_for(ragged, True, special=0.0).to(DEVICE)
+    both = (call(ragged, index, which, mask_on="probs", **options) for which in ("gpu", "reference"))
+    assert_same(*both, on_device(ragged))
+
+
 def test_parts_of_one_tensor() -> None:
     ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
     index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged, 5, 5)

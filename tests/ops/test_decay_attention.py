@@ -108,6 +108,15 @@ def test_start_points_beyond_every_distance(start: list[float], slope: float) ->
     assert_same(call(ragged, index, "cpu", **options), call(ragged, index, "reference", **options), [*qkv, given])
 
 
+@pytest.mark.parametrize("options", [{"decay": 0.0}, {"kind": "linear", "end": 0.5}], ids=str)
+def test_rows_without_a_weight_are_means(options: dict[str, Any]) -> None:
+    """No pair is near enough: ln 0 is one finite number, at every distance."""
+    ragged = Ragged.from_sizes([5, 0, 3])
+    index = 7 + index_for(ragged, True, special=0.0)
+    both = (call(ragged, index, which, mask_on="probs", **options) for which in ("cpu", "reference"))
+    assert_same(*both, inputs_for(ragged))
+
+
 @pytest.mark.parametrize("block", [64, 1000, 20000])
 @pytest.mark.parametrize("options", [{}, {"slope": 0.1}, {"mask_on": "probs"}], ids=str)
 def test_a_graph_larger_than_a_block_is_cut(block: int, options: dict, monkeypatch: pytest.MonkeyPatch) -> None:

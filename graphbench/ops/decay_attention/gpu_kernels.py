@@ -55,7 +55,7 @@ def damped(
             b_dm = b_dm / b_positive
             b_m = tl.where(b_m > 0.0, tl.log(b_positive), _NEVER)
     else:
-        b_m = LOG * b_x
+        b_m = tl.where(b_x > 0.0, b_one * _NEVER, 0.0) if LOG == _NEVER else LOG * b_x
         b_dm = (0.0 if LOG == _NEVER else -LOG) * b_step
         if not ADDED:
             b_m = tl.exp(b_m)
