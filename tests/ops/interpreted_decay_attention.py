@@ -57,6 +57,13 @@ def test_rows_without_a_weight_are_means(options: dict[str, Any]) -> None:
     assert_same(*both, on_device(ragged))
 
 
+def test_parts_of_wider_distances() -> None:
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index = torch.stack([index_for(ragged), index_for(ragged)], dim=1).to(DEVICE)[:, 0]
+    q, k, v, start = (x.detach().float() for x in on_device(ragged))
+    torch.testing.assert_close(*(call(ragged, index, which)(q, k, v, start) for which in ("gpu", "reference")))
+
+
 def test_parts_of_one_tensor() -> None:
     ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
     index, (*qkv, start) = index_for(ragged).to(DEVICE), on_device(ragged, 5, 5)

@@ -50,6 +50,16 @@ def test_error_in_float32() -> None:
     assert_within_budget(using(BACKEND), using("reference"), inputs)
 
 
+def test_parameters_that_are_one_number() -> None:
+    using, (h, weight, bias) = case([9, 3])
+
+    def expanded(backend: str) -> Callable[..., Tensor]:
+        return lambda h, weight, bias: using(backend)(h, weight.expand(20), bias.expand(20))
+
+    one = [x.detach()[:1].requires_grad_() for x in (weight, bias)]
+    assert_same(expanded(BACKEND), expanded("reference"), [h, *one])
+
+
 @of_kernels
 def test_large_graphs_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, forward=None)

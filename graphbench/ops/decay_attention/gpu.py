@@ -79,7 +79,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         inputs = (qkv, k, v)
         (q, k, v), parts = parts_of(*inputs)
-        index = loadable(index, wide_of(v.dtype))
+        index = loadable(index.contiguous(), wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
         out, normalizer = v.new_empty(v.shape), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))

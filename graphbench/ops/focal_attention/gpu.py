@@ -123,7 +123,7 @@ class _Launch:
         max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
         kinds, term, bias = (unread if x is None else x for x in (index, term, bias))
-        hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
+        hops = loadable(self.scope.hops.contiguous(), wide) if self.scope.is_limited else unread
         return q, k, v, hops, kinds, term, bias, max_hops, self.ragged.ptr
 
     def constants(
