@@ -134,6 +134,11 @@ def test_parameters_and_masks_that_are_parts() -> None:
     torch.testing.assert_close(*found)
 
 
+def test_constants_far_from_zero_have_no_variance() -> None:
+    norm, h = normalization(dtype=torch.float32, device=DEVICE), torch.full((37, WIDTH), 123.456, device=DEVICE)
+    assert not residual_norm(h, norm, backend="gpu").any()
+
+
 def _wide(x: Tensor) -> Tensor:
     return torch.cat([x, x], dim=1)[:, WIDTH:]
 

@@ -61,6 +61,14 @@ def test_parameters_that_are_one_number() -> None:
 
 
 @of_kernels
+def test_a_constant_far_from_zero_has_no_variance() -> None:
+    using, (_, weight, bias) = case([37, 3])
+    h = torch.full((40, 20), 123.456, device=DEVICE)
+    out = using("gpu")(h, weight.float(), bias.float())
+    assert torch.equal(out, bias.float().expand_as(out))
+
+
+@of_kernels
 def test_large_graphs_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, forward=None)
     using, inputs = case([17, 3])
