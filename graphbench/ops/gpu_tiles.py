@@ -55,6 +55,19 @@ def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
+def store_output(
+    x, exact, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr
+):  # fmt: skip
+    """:func:`store_rows`, and unrounded for the backward pass where half precision rounds.
+
+    Gradients of scores are differences from the product of output and gradient, which may be small against it.
+    """
+    store_rows(x, b_x, bos, o_q, n, i_h, HEADS, WIDTH, SPAN)
+    if exact.dtype.element_ty != x.dtype.element_ty:
+        store_rows(exact, b_x, bos, o_q, n, i_h, HEADS, WIDTH, SPAN)
+
+
+@triton.jit
 def dot(b_a, b_b, ACC: tl.constexpr):
     """``a b`` without loss of precision."""
     return tl.dot(b_a, b_b, input_precision=_PRECISION, out_dtype=ACC)

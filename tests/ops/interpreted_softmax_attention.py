@@ -12,7 +12,7 @@ from graphbench.ops import gpu_launch
 from graphbench.ops.softmax_attention import gpu, softmax_attention
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import Capacity, CapacityRagged
-from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_rounded_gradients, assert_same, assert_within_budget
 from tests.ops.test_softmax_attention import inputs_for
 
 
@@ -90,6 +90,14 @@ def test_large_graphs_and_wide_heads_take_the_fused_kernel(monkeypatch: pytest.M
     monkeypatch.setattr(gpu, "_LARGE", 1024)
     monkeypatch.setattr(gpu, "WIDEST", 4)
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+def test_gradients_in_half_precision() -> None:
+    """Of values far from zero: what of the output is rounded away is not small against differences of values."""
+    using, inputs = case([20, 3], True)
+    inputs[2] = inputs[2] + 100
+    half = [x.detach().bfloat16().requires_grad_() for x in inputs]
+    assert_rounded_gradients(using("gpu"), using("reference"), half)
 
 
 def test_pairs_that_belong_to_no_graph_have_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     loadable,
     operand_type,
+    output_of,
     parts_of,
     row_tiles,
     span_of,
@@ -82,13 +83,13 @@ class _Attention(torch.autograd.Function):
         index = loadable(index.contiguous(), wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
-        out, normalizer = v.new_empty(v.shape), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
+        (out, exact), normalizer = output_of(v), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, normalizer, seed,
+                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, exact, normalizer, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, start, out, normalizer)
+        ctx.save_for_backward(*inputs, start, exact, normalizer)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
         return out
 

@@ -25,6 +25,7 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     loadable,
     operand_type,
+    output_of,
     parts_of,
     prepare_row_tiles,
     row_tiles,
@@ -190,14 +191,14 @@ class _Attention(torch.autograd.Function):
         ragged = launch.ragged
         prepare_row_tiles(ragged, constants["ROWS"], constants["KEYS"])
         tiles = ragged.derived(row_tiles, constants["ROWS"])
-        out, normalizer = v.new_empty(v.shape), v.new_empty(*q.shape[:2], 2, dtype=wide)
+        (out, exact), normalizer = output_of(v), v.new_empty(*q.shape[:2], 2, dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, sums, normalizer,
-                launch.seed, **constants,
+                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, exact, sums,
+                normalizer, launch.seed, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, term, bias, out, sums, normalizer)
+        ctx.save_for_backward(*inputs, term, bias, exact, sums, normalizer)
         ctx.launch = launch
         ctx.set_materialize_grads(False)
         return out, sums
@@ -210,7 +211,7 @@ class _Attention(torch.autograd.Function):
         (q, k, v), parts = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         constants = launch.constants(q, v, term, bias, parts)
-        grad = torch.zeros_like(out) if grad is None else grad.contiguous()
+        grad = v.new_zeros(v.shape) if grad is None else grad.contiguous()
         if grad_sums is None:  # zeros are a launch; without sums nobody reads them
             grad_sums = torch.zeros_like(sums) if launch.sums else sums
         grad_sums = grad_sums.to(wide).contiguous()

@@ -17,6 +17,7 @@ from graphbench.ops.gpu_tiles import (
     row_products,
     softmax_again,
     store_normalizer,
+    store_output,
     store_rows,
 )
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
@@ -77,7 +78,7 @@ def masked_scores(
 
 @triton.jit
 def forward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, normalizer, seed,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, exact, sums, normalizer, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
@@ -113,7 +114,8 @@ def forward(
         )  # fmt: skip
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
-        b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
+        # Rounded as in the product with v, so that the weights of a row still sum to one.
+        b_p, b_shrink = tl.exp(b_z - b_base[:, None]).to(DOT).to(ACC), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP).to(ACC)
         # [KEYS, SPAN_E]
@@ -123,7 +125,7 @@ def forward(
             b_sums = b_sums * b_shrink[:, None] + sum_by_kind(b_p, b_kind, KINDS, SPAN_T, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
-    store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
+    store_output(out, exact, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
     if SUMS:
         store_rows(sums, b_sums / b_sum[:, None], bos, o_q, n, i_h, HEADS, KINDS, SPAN_T)
     store_normalizer(normalizer, b_max, b_sum, o_rows, o_q < n)
