@@ -60,6 +60,16 @@ def test_parameters_that_are_one_number() -> None:
     assert_same(expanded(BACKEND), expanded("reference"), [h, *one])
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_computed_in_single(kind: torch.dtype) -> None:
+    """Of values whose squares are beyond fp16."""
+    using, (h, weight, bias) = case([9, 3])
+    half = [x.detach().to(kind) for x in (300 * h, weight, bias)]
+    out, truth = using(BACKEND)(*half), using("reference")(*(x.double() for x in half))
+    assert out.dtype == kind
+    assert (out - truth).abs().max() <= torch.finfo(kind).eps * truth.abs().max()
+
+
 @of_kernels
 def test_a_constant_far_from_zero_has_no_variance() -> None:
     using, (_, weight, bias) = case([37, 3])
