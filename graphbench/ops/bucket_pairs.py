@@ -73,8 +73,11 @@ class BucketPairs:
         return x[self._index[:, rows]]
 
     def bias(self, bias: Tensor, batch: slice, rows: slice) -> Tensor:
-        """(B, H, i, j) from (P, H)."""
-        return self.values(bias[:, self.heads(batch)], rows).permute(0, 3, 1, 2).to(self._dtype)
+        """(B, H, i, j) from (P, H); 0 for padding queries, whose softmax minus infinity alone would make NaN."""
+        added = self.values(bias[:, self.heads(batch)], rows)
+        if self._bucket.mask is not None:
+            added = added.masked_fill(~self._bucket.mask[:, rows, None, None], 0.0)
+        return added.permute(0, 3, 1, 2).to(self._dtype)
 
     def add_to_bias(self, grad_scores: Tensor, batch: slice, rows: slice, grad_bias: Tensor) -> None:
         """Adds the gradient of a tile of scores; the gradient of padding is zero and lands anywhere."""

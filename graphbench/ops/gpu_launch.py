@@ -136,6 +136,12 @@ def empty_parts(q: Tensor, k: Tensor | None, v: Tensor | None) -> tuple[Tensor, 
     return torch.empty_like(q), None if k is None else torch.empty_like(k), None if v is None else torch.empty_like(v)
 
 
+def output_of(v: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for an output of the shape and type of ``v``, and for what is rounded to it: the same where nothing is."""
+    out, wide = v.new_empty(v.shape), wide_of(v.dtype)
+    return out, out if v.dtype == wide else torch.empty_like(out, dtype=wide)
+
+
 def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) -> Tensor:
     """(T, 2) int64, graph of every tile of ``rows`` rows and its first row within the graph.
 

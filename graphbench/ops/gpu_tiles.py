@@ -55,6 +55,19 @@ def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
+def store_output(
+    x, exact, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr
+):  # fmt: skip
+    """:func:`store_rows`, and unrounded for the backward pass where half precision rounds.
+
+    Gradients of scores are differences from the product of output and gradient, which may be small against it.
+    """
+    store_rows(x, b_x, bos, o_q, n, i_h, HEADS, WIDTH, SPAN)
+    if exact.dtype.element_ty != x.dtype.element_ty:
+        store_rows(exact, b_x, bos, o_q, n, i_h, HEADS, WIDTH, SPAN)
+
+
+@triton.jit
 def dot(b_a, b_b, ACC: tl.constexpr):
     """``a b`` without loss of precision."""
     return tl.dot(b_a, b_b, input_precision=_PRECISION, out_dtype=ACC)
@@ -79,6 +92,25 @@ def row_products(
         b_b = load_rows(b + i_c, bos, o_b, n, i_h, HEADS_B, WIDTH, COLUMNS, ACC, i_c)
         b_sum += dot_as(b_a, tl.trans(b_b), DOT, ACC)
     return b_sum
+
+
+@triton.jit
+def store_normalizer(normalizer, b_max, b_sum, o_rows, m_rows):
+    """Largest score of a row, and 1 over the sum of exponentials above it, (.., 2), for :func:`softmax_again`.
+
+    Not one logarithm: beside a score of 1e4 it has lost the digits that tell how many keys share it.
+    """
+    p_row = normalizer + 2 * o_rows
+    tl.store(p_row, tl.where(b_max == float("-inf"), 0.0, b_max), mask=m_rows)
+    tl.store(p_row + 1, 1.0 / b_sum, mask=m_rows)
+
+
+@triton.jit
+def softmax_again(b_z, normalizer, o_rows, m_rows):
+    """[rows, keys] weights from scores, by what :func:`store_normalizer` has kept of their rows."""
+    p_row = normalizer + 2 * o_rows
+    b_p = tl.exp(b_z - tl.load(p_row, mask=m_rows, other=0.0)[:, None])
+    return b_p * tl.load(p_row + 1, mask=m_rows, other=0.0)[:, None]
 
 
 @triton.jit

@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench.ops import gpu_launch
 from graphbench.ops.decay_attention import decay_attention
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_rounded_gradients, assert_same, assert_within_budget
 from tests.ops.test_decay_attention import OPTIONS, index_for, inputs_for
 
 SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 8)}
@@ -46,6 +46,22 @@ def test_equals_reference(options: dict[str, Any], on: str, lost: str, floating:
     index = index_for(ragged, floating).to(DEVICE)
     both = (call(ragged, index, which, mask_on=on, unreachable=lost, **options) for which in ("gpu", "reference"))
     assert_same(*both, on_device(ragged))
+
+
+@pytest.mark.parametrize("options", [{"decay": 0.0}, {"kind": "linear", "end": 0.5}], ids=str)
+def test_rows_without_a_weight_are_means(options: dict[str, Any]) -> None:
+    """No pair is near enough: ln 0 is one finite number, at every distance and in both passes."""
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index = 7 + index_for(ragged, True, special=0.0).to(DEVICE)
+    both = (call(ragged, index, which, mask_on="probs", **options) for which in ("gpu", "reference"))
+    assert_same(*both, on_device(ragged))
+
+
+def test_parts_of_wider_distances() -> None:
+    ragged = Ragged.from_sizes([0, 17, 1], DEVICE)
+    index = torch.stack([index_for(ragged), index_for(ragged)], dim=1).to(DEVICE)[:, 0]
+    q, k, v, start = (x.detach().float() for x in on_device(ragged))
+    torch.testing.assert_close(*(call(ragged, index, which)(q, k, v, start) for which in ("gpu", "reference")))
 
 
 def test_parts_of_one_tensor() -> None:
@@ -83,6 +99,14 @@ def test_half_precision() -> None:
     truth = call(ragged, index, "reference")(*(x.double() for x in half))
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+
+
+def test_gradients_in_half_precision() -> None:
+    """Of values far from zero: what of the output is rounded away is not small against differences of values."""
+    ragged = Ragged.from_sizes([20, 3], DEVICE)
+    index, (q, k, v, start) = index_for(ragged).to(DEVICE), on_device(ragged)
+    half = [x.detach().bfloat16().requires_grad_() for x in (q, k, v + 100, start)]
+    assert_rounded_gradients(call(ragged, index, "gpu"), call(ragged, index, "reference"), half)
 
 
 def test_dropout_is_one_mask_in_both_passes() -> None:

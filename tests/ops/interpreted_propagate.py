@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphbench.ops.propagate import cpu, gated_mean, gpu, propagate, relu_sum
 from graphbench.structures.adjacency import Adjacency, LoopedAdjacency, adjacency, in_pieces
-from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import DEVICE, assert_rounded_gradients, assert_same, assert_within_budget, normal
 from tests.ops.test_propagate import GRAPHS
 
 WIDTH = 20
@@ -108,6 +108,16 @@ def test_error_in_float32(name: str) -> None:
     edge_index, n = GRAPHS["directed_star"]()
     function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
     assert_within_budget(partial(function, backend="gpu"), partial(function, backend="reference"), inputs)
+
+
+@pytest.mark.parametrize("name", ["gated_mean", "gated_mean_own"])
+def test_gradients_in_half_precision(name: str) -> None:
+    """Of values far from zero, from whose mean gradients are differences."""
+    edge_index, n = GRAPHS["directed_star"]()
+    function, inputs = operators(adjacency(edge_index.to(DEVICE), n))[name]
+    inputs[3] = inputs[3] + 100
+    half = [x.detach().bfloat16().requires_grad_() for x in inputs]
+    assert_rounded_gradients(partial(function, backend="gpu"), partial(function, backend="reference"), half)
 
 
 def test_hubs_and_further_gates_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import triton.language as tl
 from torch import Tensor
 
 from graphbench.ops.gpu_tiles import kept
-from graphbench.ops.residual_norm import NormInput, Surroundings, gpu, residual_norm, residual_norms
+from graphbench.ops.residual_norm import Normalization, NormInput, Surroundings, gpu, residual_norm, residual_norms
+from graphbench.structures.capacity import RealRows
 from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal
 from tests.ops.test_residual_norm import AROUND, OF_THE_SAME_ROWS, TOGETHER, WIDTH, case, normalization, together
 
@@ -113,6 +114,29 @@ def test_parts_of_wider_rows() -> None:
         return lambda h, weight, bias, *others: function(_wide(h), weight, bias, *(_wide(x) for x in others))
 
     assert_same(part(using("gpu")), part(using("reference")), inputs)
+
+
+def test_parameters_and_masks_that_are_parts() -> None:
+    using, (h, weight, bias, *_) = case("alone", 20, device=DEVICE)
+
+    def part(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda h, weight, bias: function(h, weight.expand(WIDTH), torch.stack([bias, bias], 1)[:, 0])
+
+    one = [weight.detach()[:1].requires_grad_(), bias]
+    assert_same(part(using("gpu")), part(using("reference")), [h, *one])
+    mask = (torch.arange(40, device=DEVICE) % 3 > 0)[::2]
+    running = torch.stack([torch.zeros(WIDTH), torch.ones(WIDTH)], dim=1).double().to(DEVICE)
+    found = []
+    for backend in ("gpu", "reference"):
+        mean, var = running.clone().unbind(1)
+        given = Normalization(weight.detach(), bias.detach(), mean, var, True)
+        found.append((residual_norm(h, given, real=RealRows(mask), backend=backend), mean, var))
+    torch.testing.assert_close(*found)
+
+
+def test_constants_far_from_zero_have_no_variance() -> None:
+    norm, h = normalization(dtype=torch.float32, device=DEVICE), torch.full((37, WIDTH), 123.456, device=DEVICE)
+    assert not residual_norm(h, norm, backend="gpu").any()
 
 
 def _wide(x: Tensor) -> Tensor:

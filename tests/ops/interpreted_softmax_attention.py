@@ -12,7 +12,7 @@ from graphbench.ops import gpu_launch
 from graphbench.ops.softmax_attention import gpu, softmax_attention
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import Capacity, CapacityRagged
-from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, assert_rounded_gradients, assert_same, assert_within_budget
 from tests.ops.test_softmax_attention import inputs_for
 
 
@@ -22,7 +22,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         gpu_launch,
         "blocks_on",
-        lambda device, kernels: {size: dict.fromkeys((16, 32), (16, 16, 4)) for size in (2, 4, 8)},
+        lambda device, kernels: {size: dict.fromkeys((16, 32, 128), (16, 16, 4)) for size in (2, 4, 8)},
     )
 
 
@@ -62,6 +62,27 @@ def test_error_in_float32(bias: bool) -> None:
     assert_within_budget(using("gpu"), using("reference"), inputs)
 
 
+@pytest.mark.parametrize("level", [-1e9, -1e30])
+def test_rows_whose_scores_are_all_far_from_zero(level: float) -> None:
+    """The backward pass divides by the sum of exponentials, which beside such a score is less than a rounding."""
+    using, (*inputs, bias) = case([20, 3], True)
+    bias = torch.full_like(bias, level).requires_grad_()
+    assert_within_budget(using("gpu"), using("reference"), [*inputs, bias])
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_weights_of_both_passes_are_the_same(width: int) -> None:
+    """Of scores of a range of 1,000: both passes have them from the same products, of wide heads as well."""
+    ragged = Ragged.from_sizes([20, 3], DEVICE)
+    q, k, v = inputs_for(ragged, d=width, e=width)
+    rows, keys = (100 * q.detach()).float().to(DEVICE), k.detach().float().to(DEVICE)
+
+    def using(backend: str) -> Callable[[Tensor], Tensor]:
+        return lambda v: softmax_attention(rows.to(v.dtype), keys.to(v.dtype), v, ragged, backend=backend)
+
+    assert_within_budget(using("gpu"), using("reference"), [v.detach().to(DEVICE).requires_grad_()])
+
+
 def test_large_graphs_and_wide_heads_take_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_LARGE", 16)
     using, inputs = case([17, 3], True)
@@ -69,6 +90,14 @@ def test_large_graphs_and_wide_heads_take_the_fused_kernel(monkeypatch: pytest.M
     monkeypatch.setattr(gpu, "_LARGE", 1024)
     monkeypatch.setattr(gpu, "WIDEST", 4)
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+def test_gradients_in_half_precision() -> None:
+    """Of values far from zero: what of the output is rounded away is not small against differences of values."""
+    using, inputs = case([20, 3], True)
+    inputs[2] = inputs[2] + 100
+    half = [x.detach().bfloat16().requires_grad_() for x in inputs]
+    assert_rounded_gradients(using("gpu"), using("reference"), half)
 
 
 def test_pairs_that_belong_to_no_graph_have_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

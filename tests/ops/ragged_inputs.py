@@ -78,6 +78,22 @@ def assert_same(function: Callable[..., Tensor], reference: Callable[..., Tensor
             assert error < 1e-12, f"{what}: {error:.1e}"
 
 
+def assert_rounded_gradients(
+    function: Callable[..., Tensor], reference: Callable[..., Tensor], half: Sequence[Tensor]
+) -> None:
+    """Gradients in half precision, as norms, are float64's from the same inputs and the same weights of the loss.
+
+    But for 4 roundings: of the gradient itself and of what is rounded to be multiplied.
+    """
+    exact = [x.detach().double().requires_grad_() for x in half]
+    out, truth = function(*half), reference(*exact)
+    seed = uneven_seed(truth, out.dtype)
+    ours, theirs = torch.autograd.grad(out, half, seed.to(out)), torch.autograd.grad(truth, exact, seed)
+    for place, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        error = (a - b).norm() / b.norm()
+        assert error <= 4 * torch.finfo(out.dtype).eps, f"gradient of input {place}: {error:.1e}"
+
+
 def assert_within_budget(
     function: Callable[..., Tensor],
     reference: Callable[..., Tensor],

@@ -37,6 +37,16 @@ def test_error_in_float32() -> None:
     assert_within_budget(using(BACKEND), using("reference"), inputs, draws=4, terms={3: terms})
 
 
+def test_error_of_a_small_proportion() -> None:
+    using, inputs = case(33)
+    a, b = (x.detach().requires_grad_() for x in inputs[:2])
+
+    def mixed(backend: str) -> Callable[..., Tensor]:
+        return lambda a, b: using(backend)(a, b, torch.tensor(1e-6, dtype=a.dtype, device=DEVICE))
+
+    assert_within_budget(mixed(BACKEND), mixed("reference"), [a, b])
+
+
 @of_kernels
 def test_half_precision_takes_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "blend", forward=None)

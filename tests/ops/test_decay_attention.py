@@ -14,7 +14,7 @@ from graphbench.ops.decay_attention import cpu, decay_attention, mask
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import Ragged
-from tests.ops.ragged_inputs import AWKWARD, assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import AWKWARD, assert_rounded_gradients, assert_same, assert_within_budget, normal
 
 SIZES = pytest.mark.parametrize("sizes", AWKWARD.values(), ids=AWKWARD)
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -106,6 +106,15 @@ def test_start_points_beyond_every_distance(start: list[float], slope: float) ->
     given = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     options = {"slope": slope, "decay": 0.9}
     assert_same(call(ragged, index, "cpu", **options), call(ragged, index, "reference", **options), [*qkv, given])
+
+
+@pytest.mark.parametrize("options", [{"decay": 0.0}, {"kind": "linear", "end": 0.5}], ids=str)
+def test_rows_without_a_weight_are_means(options: dict[str, Any]) -> None:
+    """No pair is near enough: ln 0 is one finite number, at every distance."""
+    ragged = Ragged.from_sizes([5, 0, 3])
+    index = 7 + index_for(ragged, True, special=0.0)
+    both = (call(ragged, index, which, mask_on="probs", **options) for which in ("cpu", "reference"))
+    assert_same(*both, inputs_for(ragged))
 
 
 @pytest.mark.parametrize("block", [64, 1000, 20000])
@@ -228,6 +237,16 @@ def test_half_precision_is_computed_in_single() -> None:
     truth = call(ragged, index, "reference")(*(x.double() for x in inputs))
     assert out.dtype == torch.bfloat16
     assert (out - truth).abs().max() <= torch.finfo(torch.bfloat16).eps * truth.abs().max()
+
+
+def test_path_of_other_devices_widens_half_precision() -> None:
+    """Scores of a wide range, values far from zero."""
+    ragged = Ragged.from_sizes([20, 3])
+    index, (q, k, v, start) = index_for(ragged), inputs_for(ragged)
+    half = [x.detach().bfloat16().requires_grad_() for x in (5 * q, k, v + 100, start)]
+    assert_rounded_gradients(
+        lambda *x: dense(*x[:3], ragged, index, x[3], mask.Decay(0.6), 0.0), call(ragged, index, "reference"), half
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,13 @@ def test_by_hand(backend: str) -> None:
     assert loss == pytest.approx([math.exp(-30), 90.0], rel=1e-6)
 
 
+def test_rows_that_are_every_other() -> None:
+    pred, true, rows = torch.randn(9, 5), torch.randn(9, 5), torch.rand(18) < 0.6
+    given = [x.to(DEVICE) for x in (pred, true)]
+    both = (entrywise_loss(*given, "l1", rows=rows.to(DEVICE)[::2], backend=each) for each in (BACKEND, "reference"))
+    torch.testing.assert_close(*both)
+
+
 @of_kernels
 def test_a_unit_gradient_is_not_multiplied() -> None:
     """The gradient of a training step is the one that the forward pass made; any other factor multiplies it."""

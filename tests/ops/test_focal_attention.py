@@ -133,6 +133,16 @@ def test_lists_equal_blocks(sizes: list[int], reach: int | tuple[int, ...], monk
     assert_same(found, expected, of_lists)  # whose second relation reads the index backwards, so not as in blocks
 
 
+def test_saturated_rows_of_lists_have_no_gradient() -> None:
+    """Of a weight of exactly one: what is subtracted from its gradient is that gradient, to the last bit."""
+    sizes = [20, 3]
+    hops, keep = listed(rings(sizes), 2)
+    q, k, v, _, _, value, _ = (x.detach().float() for x in inputs_for(23, len(keep)))
+    rows, relation = (1e7 * q).requires_grad_(), Relation(torch.randint(KINDS, keep.shape), value=value)
+    out = focal_attention(rows, k, v, Ragged.from_sizes(sizes), hops, 2, relations=[relation], backend="cpu")
+    assert not torch.autograd.grad(out, rows, torch.randn_like(out))[0].any()
+
+
 @pytest.mark.parametrize("block", [64, 1000])
 def test_a_graph_larger_than_a_block_is_cut(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "_PAIRS", block)

@@ -50,6 +50,34 @@ def test_error_in_float32() -> None:
     assert_within_budget(using(BACKEND), using("reference"), inputs)
 
 
+def test_parameters_that_are_one_number() -> None:
+    using, (h, weight, bias) = case([9, 3])
+
+    def expanded(backend: str) -> Callable[..., Tensor]:
+        return lambda h, weight, bias: using(backend)(h, weight.expand(20), bias.expand(20))
+
+    one = [x.detach()[:1].requires_grad_() for x in (weight, bias)]
+    assert_same(expanded(BACKEND), expanded("reference"), [h, *one])
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_computed_in_single(kind: torch.dtype) -> None:
+    """Of values whose squares are beyond fp16."""
+    using, (h, weight, bias) = case([9, 3])
+    half = [x.detach().to(kind) for x in (300 * h, weight, bias)]
+    out, truth = using(BACKEND)(*half), using("reference")(*(x.double() for x in half))
+    assert out.dtype == kind
+    assert (out - truth).abs().max() <= torch.finfo(kind).eps * truth.abs().max()
+
+
+@of_kernels
+def test_a_constant_far_from_zero_has_no_variance() -> None:
+    using, (_, weight, bias) = case([37, 3])
+    h = torch.full((40, 20), 123.456, device=DEVICE)
+    out = using("gpu")(h, weight.float(), bias.float())
+    assert torch.equal(out, bias.float().expand_as(out))
+
+
 @of_kernels
 def test_large_graphs_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, forward=None)

@@ -53,6 +53,14 @@ def test_equals_the_equation(rows: int, act: str, bias: bool, few: int, monkeypa
     assert_same(using(BACKEND), using("reference"), inputs)
 
 
+def test_relu_has_no_slope_at_zero() -> None:
+    """As rows of zeros meet it before a bias is learned."""
+    using, inputs = case(3, "relu", bias=False)
+    inputs[0] = torch.zeros_like(inputs[0]).requires_grad_()
+    for backend in (BACKEND, "reference"):
+        assert not torch.autograd.grad(using(backend)(*inputs).sum(), inputs[0])[0].any()
+
+
 @pytest.mark.parametrize("few", [2048, 0] if KERNELS else [2048])
 def test_error_in_float32(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     set_kernels(monkeypatch, "linear", FEW=few)

@@ -27,7 +27,7 @@ from graphbench.ops.propagate import (
 from graphbench.structures import graph_batch
 from graphbench.structures.adjacency import PIECE, Adjacency, LoopedAdjacency, adjacency, in_pieces
 from tests.contract import example_batch
-from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.ops.ragged_inputs import assert_rounded_gradients, assert_same, assert_within_budget, normal
 from tests.paths import ROOT
 from tests.second_device import DEVICE, second_device
 
@@ -178,6 +178,17 @@ def test_by_hand() -> None:
     out = propagate(adj, torch.tensor([[6.0], [0.0], [0.0]]).double())
     torch.testing.assert_close(out.flatten(), torch.tensor([3.0, 6 / 6**0.5, 0.0]).double())
     assert adj.by_target.ptr.tolist() == [0, 2, 5, 7]
+
+
+@pytest.mark.parametrize("level", [-20.0, 8.0])
+def test_gated_mean_in_half_precision(level: float) -> None:
+    """Of closed gates, whose sum is small against eps, and of open ones, which are 1 but for less than a rounding."""
+    edge_index, n = GRAPHS["directed_star"]()
+    adj = adjacency(edge_index, n)
+    inputs = [level + normal(n, 3), normal(n, 3), normal(adj.num_edges, 3), normal(n, 3)]
+    half = [x.detach().half().requires_grad_() for x in inputs]
+    ours, equation = (lambda *x, b=b: gated_mean(adj, *x, backend=b)[0] for b in ("cpu", "reference"))
+    assert_rounded_gradients(ours, equation, half)
 
 
 def test_gated_mean_by_hand() -> None:

@@ -157,6 +157,21 @@ def test_error_in_float32(sizes: list[int]) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["tiles", "fused"])
+def test_a_bias_of_minus_infinity(path: str) -> None:
+    """Of the first pair of a graph, which padding repeats: no row of padding may be without a key."""
+    ragged = Ragged.from_sizes([5, 3])
+    *inputs, bias = inputs_for(ragged, bias=True)
+    closed = torch.zeros_like(bias).index_fill_(0, torch.tensor([0, 25]), -torch.inf)
+
+    def ours(q: Tensor, k: Tensor, v: Tensor, b: Tensor) -> Tensor:
+        if path == "fused":
+            return cpu.fused(q, k, v, ragged, 0.0, b + closed)
+        return softmax_attention(q, k, v, ragged, bias=b + closed, backend="cpu")
+
+    assert_same(ours, lambda q, k, v, b: reference(q, k, v, ragged, bias=b + closed), [*inputs, bias])
+
+
 def test_large_scores_do_not_overflow() -> None:
     ragged = Ragged.from_sizes([50, 7])
     q, k, v = (x.detach().float() for x in inputs_for(ragged))

@@ -79,6 +79,7 @@ def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], 
     run = JITFunction.run
 
     def compiled(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        kernel.device_caches.clear()  # what it has compiled for this device before, which may have been another GPU
         program = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         programs.append((kernel.fn, program))
         return program

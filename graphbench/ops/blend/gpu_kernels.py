@@ -11,7 +11,8 @@ def forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
     share = tl.load(gamma).to(ACC)
     b_a = tl.load(a + o_x, mask=o_x < size, other=0.0).to(ACC)
     b_b = tl.load(b + o_x, mask=o_x < size, other=0.0).to(ACC)
-    b_out = b_a + (share / (1.0 + share)) * (b_b - b_a)
+    rest = 1.0 / (1.0 + share)
+    b_out = rest * b_a + (share * rest) * b_b
     tl.store(out + o_x, b_out.to(out.dtype.element_ty), mask=o_x < size)
 
 
@@ -19,10 +20,11 @@ def forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
 def backward(a, b, gamma, grad, da, db, parts, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
     """Gradients of both, and a part of that of ``gamma``."""
     o_x = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
-    rest = 1.0 / (1.0 + tl.load(gamma).to(ACC))
+    share = tl.load(gamma).to(ACC)
+    rest = 1.0 / (1.0 + share)
     b_a = tl.load(a + o_x, mask=o_x < size, other=0.0).to(ACC)
     b_b = tl.load(b + o_x, mask=o_x < size, other=0.0).to(ACC)
     b_grad = tl.load(grad + o_x, mask=o_x < size, other=0.0).to(ACC)
     tl.store(da + o_x, (b_grad * rest).to(da.dtype.element_ty), mask=o_x < size)
-    tl.store(db + o_x, (b_grad * (1.0 - rest)).to(db.dtype.element_ty), mask=o_x < size)
+    tl.store(db + o_x, (b_grad * (share * rest)).to(db.dtype.element_ty), mask=o_x < size)
     tl.store(parts + tl.program_id(0), tl.sum(b_grad * (b_b - b_a), 0) * rest * rest)

@@ -208,7 +208,9 @@ class Damping:
             factor = self._x().div_(self._mask.width(self._start)).neg_().add_(1).clamp_(min=0)
             factor = factor.log_().clamp_(min=NEVER) if self._added else factor
         elif self._added:
-            factor = self._x(-self._mask.log_decay).neg_()
+            # ln 0 is one number, whatever the distance: a row of nothing else still has a softmax.
+            decay = self._mask.decay
+            factor = self._x(-self._mask.log_decay).neg_() if decay else self._x().sign_().mul_(NEVER)
         else:
             factor = self._x(-self._mask.log_decay, _LOWEST[self._start.dtype]).neg_().exp_()
         return factor if self._kept is None else factor.masked_fill_(self._kept, 0.0 if self._added else 1.0)

@@ -23,6 +23,7 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     loadable,
     operand_type,
+    output_of,
     parts_of,
     row_tiles,
     span_of,
@@ -63,7 +64,7 @@ def decay_attention(
 
 
 class _Attention(torch.autograd.Function):
-    """Saves its inputs, its output and one number per row and head."""
+    """Saves its inputs, its output and two numbers per row and head."""
 
     @staticmethod
     def forward(
@@ -80,33 +81,33 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         inputs = (qkv, k, v)
         (q, k, v), parts = parts_of(*inputs)
-        index = loadable(index, wide_of(v.dtype))
+        index = loadable(index.contiguous(), wide_of(v.dtype))
         rows, keys, constants = _constants(q, v, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
-        out, log_sum = v.new_empty(v.shape), start.new_empty(q.shape[:2], dtype=wide_of(v.dtype))
+        (out, exact), normalizer = output_of(v), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, log_sum, seed,
+                q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, exact, normalizer, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, start, out, log_sum)
+        ctx.save_for_backward(*inputs, start, exact, normalizer)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
         return out
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, start, out, log_sum = ctx.saved_tensors
+        *inputs, start, out, normalizer = ctx.saved_tensors
         ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
         of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
-        parts = log_sum.new_empty(len(of_queries), q.shape[1])
+        parts = normalizer.new_empty(len(of_queries), q.shape[1])
         with torch.cuda.device_of(q):
             backward[len(of_queries) + len(of_keys), q.shape[1]](
                 q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, of_queries, of_keys, len(of_queries), out, grad,
-                log_sum, dq, dk, dv, parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
+                normalizer, dq, dk, dv, parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
         dstart = summed(parts, [start])[0] if ctx.needs_input_grad[3] else None
         return *gradients, dstart, None, None, None, None, None

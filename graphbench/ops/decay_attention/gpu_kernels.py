@@ -8,7 +8,18 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
-from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, row_products, store_rows
+from graphbench.ops.gpu_tiles import (
+    dot_as,
+    dropout,
+    first_of_tile,
+    load_rows,
+    locate,
+    row_products,
+    softmax_again,
+    store_normalizer,
+    store_output,
+    store_rows,
+)
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _FAR, _NEVER = tl.constexpr(FAR), tl.constexpr(NEVER)
@@ -45,7 +56,7 @@ def damped(
             b_dm = b_dm / b_positive
             b_m = tl.where(b_m > 0.0, tl.log(b_positive), _NEVER)
     else:
-        b_m = LOG * b_x
+        b_m = tl.where(b_x > 0.0, b_one * _NEVER, 0.0) if LOG == _NEVER else LOG * b_x
         b_dm = (0.0 if LOG == _NEVER else -LOG) * b_step
         if not ADDED:
             b_m = tl.exp(b_m)
@@ -59,19 +70,22 @@ def damped(
 
 @triton.jit
 def forward(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, log_sum, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, exact, normalizer, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
-    """Output and logarithm of the sum of exponentials of a tile of queries."""
+    """Output and normalizer (:func:`store_normalizer`) of a tile of queries."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_start = tl.load(starts + i_h).to(ACC)
-    # [ROWS, SPAN_D]
-    b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+    # As the backward pass: scores that differ by a rounding are weights that differ by their size times that.
+    WIDE: tl.constexpr = SPAN_D > 64 and DOT == tl.float32
+    if not WIDE:
+        # [ROWS, SPAN_D]
+        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
     o_rows = (bos + o_q) * HEADS + i_h
     # [ROWS]
     b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
@@ -80,13 +94,18 @@ def forward(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s = SCALE * dot_as(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), DOT, ACC)
+        if WIDE:
+            b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+        else:
+            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+            b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z, _b_m, _b_dm = damped(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
-        b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
+        # Rounded as in the product with v, so that the weights of a row still sum to one.
+        b_p, b_shrink = tl.exp(b_z - b_base[:, None]).to(DOT).to(ACC), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP)
         # [KEYS, SPAN_E]
@@ -94,9 +113,8 @@ def forward(
         b_out = b_out * b_shrink[:, None] + dot_as(b_p.to(ACC), b_v, DOT, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
-    store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
-    b_log_sum = tl.where(b_max == float("-inf"), 0.0, b_max) + tl.log(b_sum)
-    tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
+    store_output(out, exact, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
+    store_normalizer(normalizer, b_max, b_sum, o_rows, o_q < n)
 
 
 @triton.jit
@@ -110,7 +128,7 @@ def along_output(
 
 @triton.jit
 def tile_gradients(
-    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, log_sum, dq, dk, dv, parts, seed,
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, normalizer, dq, dk, dv, parts, seed,
     OF_QUERIES: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -147,7 +165,7 @@ def tile_gradients(
             b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
-        b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
+        b_p = softmax_again(b_z, normalizer, o_rows, m_q)
         if WIDE:
             b_dp = row_products(grad, v, bos, o_q, o_k, n, i_h, HEADS, PARTS * HEADS, E, SPAN_E, DOT, ACC)
         else:
@@ -182,7 +200,7 @@ def tile_gradients(
 
 @triton.jit(do_not_specialize=["num_query_tiles"])
 def backward(
-    q, k, v, index, starts, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles, out, grad, log_sum, dq, dk, dv,
+    q, k, v, index, starts, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles, out, grad, normalizer, dq, dk, dv,
     parts, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -196,7 +214,7 @@ def backward(
     """
     if tl.program_id(0) < num_query_tiles:
         tile_gradients(
-            q, k, v, index, starts, ptr, pair_ptr, query_tiles, out, grad, log_sum, dq, dk, dv, parts, seed, True,
+            q, k, v, index, starts, ptr, pair_ptr, query_tiles, out, grad, normalizer, dq, dk, dv, parts, seed, True,
             SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
             FULL, CLOSED, HOPS,
         )  # fmt: skip
@@ -204,7 +222,7 @@ def backward(
         # So that the number of the program is that of its tile.
         p_tiles = key_tiles - 2 * num_query_tiles
         tile_gradients(
-            q, k, v, index, starts, ptr, pair_ptr, p_tiles, out, grad, log_sum, dq, dk, dv, parts, seed, False,
+            q, k, v, index, starts, ptr, pair_ptr, p_tiles, out, grad, normalizer, dq, dk, dv, parts, seed, False,
             SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
             FULL, CLOSED, HOPS,
         )  # fmt: skip

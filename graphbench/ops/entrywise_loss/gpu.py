@@ -26,6 +26,7 @@ def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Ten
     capable = has_kernels("entrywise_loss", pred) and 0 < pred.numel() <= MOST and not true.requires_grad
     if not capable or pred.dtype not in (torch.float32, torch.float64):
         return cpu.entrywise_loss(pred, true, kind, mean, rows, unknown)
+    rows = None if rows is None else rows.contiguous()
     true = loadable(true.contiguous(), wide_of(pred.dtype))
     return _Loss.apply(pred.contiguous(), true, rows, constants(pred, kind, mean, rows, unknown))  # type: ignore[no-untyped-call]
 

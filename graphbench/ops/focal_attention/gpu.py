@@ -25,6 +25,7 @@ from graphbench.ops.gpu_launch import (
     has_kernels,
     loadable,
     operand_type,
+    output_of,
     parts_of,
     prepare_row_tiles,
     row_tiles,
@@ -123,7 +124,7 @@ class _Launch:
         max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
         kinds, term, bias = (unread if x is None else x for x in (index, term, bias))
-        hops = loadable(self.scope.hops, wide) if self.scope.is_limited else unread
+        hops = loadable(self.scope.hops.contiguous(), wide) if self.scope.is_limited else unread
         return q, k, v, hops, kinds, term, bias, max_hops, self.ragged.ptr
 
     def constants(
@@ -171,7 +172,7 @@ def _room_for(bias: Tensor, ragged: Ragged) -> Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these and a number per row."""
+    """(N, H, e) weighted values and (N, H, T) weights summed by kind. Saves its inputs, these, two numbers per row."""
 
     @staticmethod
     def forward(
@@ -190,14 +191,14 @@ class _Attention(torch.autograd.Function):
         ragged = launch.ragged
         prepare_row_tiles(ragged, constants["ROWS"], constants["KEYS"])
         tiles = ragged.derived(row_tiles, constants["ROWS"])
-        out, log_sum = v.new_empty(v.shape), v.new_empty(q.shape[:2], dtype=wide)
+        (out, exact), normalizer = output_of(v), v.new_empty(*q.shape[:2], 2, dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
             forward[len(tiles), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), tiles, out, sums, log_sum,
-                launch.seed, **constants,
+                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, exact, sums,
+                normalizer, launch.seed, **constants,
             )  # fmt: skip
-        ctx.save_for_backward(*inputs, term, bias, out, sums, log_sum)
+        ctx.save_for_backward(*inputs, term, bias, exact, sums, normalizer)
         ctx.launch = launch
         ctx.set_materialize_grads(False)
         return out, sums
@@ -205,12 +206,12 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, grad_sums: Tensor | None) -> tuple[Tensor | None, ...]:
-        *inputs, term, bias, out, sums, log_sum = ctx.saved_tensors
-        launch, wide, gradients = ctx.launch, log_sum.dtype, empty_parts(*inputs)
+        *inputs, term, bias, out, sums, normalizer = ctx.saved_tensors
+        launch, wide, gradients = ctx.launch, normalizer.dtype, empty_parts(*inputs)
         (q, k, v), parts = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         constants = launch.constants(q, v, term, bias, parts)
-        grad = torch.zeros_like(out) if grad is None else grad.contiguous()
+        grad = v.new_zeros(v.shape) if grad is None else grad.contiguous()
         if grad_sums is None:  # zeros are a launch; without sums nobody reads them
             grad_sums = torch.zeros_like(sums) if launch.sums else sums
         grad_sums = grad_sums.to(wide).contiguous()
@@ -220,8 +221,9 @@ class _Attention(torch.autograd.Function):
         of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
         with torch.cuda.device_of(q):
             backward[len(of_queries) + len(of_keys), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, log_sum), launch.pair_ptr(bias), of_queries, of_keys,
-                len(of_queries), out, sums, grad, grad_sums, log_sum, dq, dk, dv, log_sum if dterm is None else dterm,
-                log_sum if dbias is None else dbias, launch.seed, GRAD_BIAS=dbias is not None, **constants,
+                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), of_queries, of_keys,
+                len(of_queries), out, sums, grad, grad_sums, normalizer, dq, dk, dv,
+                normalizer if dterm is None else dterm, normalizer if dbias is None else dbias, launch.seed,
+                GRAD_BIAS=dbias is not None, **constants,
             )  # fmt: skip
         return *gradients, dterm, dbias, None

@@ -8,7 +8,18 @@ and v are PARTS parts of one tensor (N, PARTS, H, .), or three tensors with PART
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dot_as, dropout, first_of_tile, load_rows, locate, row_products, store_rows
+from graphbench.ops.gpu_tiles import (
+    dot_as,
+    dropout,
+    first_of_tile,
+    load_rows,
+    locate,
+    row_products,
+    softmax_again,
+    store_normalizer,
+    store_output,
+    store_rows,
+)
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
 _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
@@ -67,19 +78,22 @@ def masked_scores(
 
 @triton.jit
 def forward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, log_sum, seed,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, exact, sums, normalizer, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Output, sums of weights by kind, and logarithm of the sum of exponentials of a tile of queries."""
+    """Output, sums of weights by kind, and normalizer (:func:`store_normalizer`) of a tile of queries."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_max_hops = tl.load(max_hops + i_h)
-    # [ROWS, SPAN_D]
-    b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+    # As the backward pass: scores that differ by a rounding are weights that differ by their size times that.
+    WIDE: tl.constexpr = SPAN_D > 64 and DOT == tl.float32
+    if not WIDE:
+        # [ROWS, SPAN_D]
+        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
     o_rows = (bos + o_q) * HEADS + i_h
     # [ROWS]
     b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
@@ -89,14 +103,19 @@ def forward(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
         b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
-        b_s = SCALE * dot_as(b_q, tl.trans(load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)), DOT, ACC)
+        if WIDE:
+            b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+        else:
+            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+            b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z = masked_scores(
             b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
-        b_p, b_shrink = tl.exp(b_z - b_base[:, None]), tl.exp(b_max - b_base)
+        # Rounded as in the product with v, so that the weights of a row still sum to one.
+        b_p, b_shrink = tl.exp(b_z - b_base[:, None]).to(DOT).to(ACC), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP).to(ACC)
         # [KEYS, SPAN_E]
@@ -106,11 +125,10 @@ def forward(
             b_sums = b_sums * b_shrink[:, None] + sum_by_kind(b_p, b_kind, KINDS, SPAN_T, ACC)
         b_max = b_new
     b_sum = tl.where(b_sum == 0.0, 1.0, b_sum)
-    store_rows(out, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
+    store_output(out, exact, b_out / b_sum[:, None], bos, o_q, n, i_h, HEADS, E, SPAN_E)
     if SUMS:
         store_rows(sums, b_sums / b_sum[:, None], bos, o_q, n, i_h, HEADS, KINDS, SPAN_T)
-    b_log_sum = tl.where(b_max == float("-inf"), 0.0, b_max) + tl.log(b_sum)
-    tl.store(log_sum + o_rows, b_log_sum, mask=o_q < n)
+    store_normalizer(normalizer, b_max, b_sum, o_rows, o_q < n)
 
 
 @triton.jit
@@ -130,7 +148,7 @@ def along_output(
 
 @triton.jit
 def tile_gradients(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, log_sum,
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, normalizer,
     dq, dk, dv, dterm, dbias, seed,
     OF_QUERIES: tl.constexpr, GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
@@ -172,7 +190,7 @@ def tile_gradients(
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
-        b_p = tl.exp(b_z - tl.load(log_sum + o_rows, mask=m_q, other=0.0)[:, None])
+        b_p = softmax_again(b_z, normalizer, o_rows, m_q)
         # [ROWS, KEYS]
         if WIDE:
             b_dp = row_products(grad, v, bos, o_q, o_k, n, i_h, HEADS, PARTS * HEADS, E, SPAN_E, DOT, ACC)
@@ -218,7 +236,7 @@ def tile_gradients(
 @triton.jit(do_not_specialize=["num_query_tiles"])
 def backward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles,
-    out, sums, grad, grad_sums, log_sum, dq, dk, dv, dterm, dbias, seed,
+    out, sums, grad, grad_sums, normalizer, dq, dk, dv, dterm, dbias, seed,
     GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -229,15 +247,15 @@ def backward(
     """All gradients: programs of the tiles of queries, behind them those of the tiles of keys."""
     if tl.program_id(0) < num_query_tiles:
         tile_gradients(
-            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, out, sums, grad, grad_sums, log_sum,
-            dq, dk, dv, dterm, dbias, seed, True, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
-            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, out, sums, grad, grad_sums,
+            normalizer, dq, dk, dv, dterm, dbias, seed, True, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D,
+            SPAN_E, ROWS, KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
         )  # fmt: skip
     else:
         # So that the number of the program is that of its tile.
         p_tiles = key_tiles - 2 * num_query_tiles
         tile_gradients(
-            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, p_tiles, out, sums, grad, grad_sums, log_sum,
-            dq, dk, dv, dterm, dbias, seed, False, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
-            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, p_tiles, out, sums, grad, grad_sums,
+            normalizer, dq, dk, dv, dterm, dbias, seed, False, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D,
+            SPAN_E, ROWS, KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
         )  # fmt: skip

@@ -170,18 +170,17 @@ class _Attention(torch.autograd.Function):
                 out += torch.einsum("nth,the->nhe", call.sum_by_kind(kept_PH, kind, len(value)), value)
         out.mul_(factor)
         ctx.call = call
-        ctx.save_for_backward(q, k, v, weight_PH, out, *tables)
+        ctx.save_for_backward(q, k, v, weight_PH, *tables)
         return out
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, weight_PH, out, *tables = ctx.saved_tensors
+        q, k, v, weight_PH, *tables = ctx.saved_tensors
         call: _Call = ctx.call
         pairs, scale = call.pairs, q.shape[2] ** -0.5
         mask, factor = call.mask(weight_PH)
         kept_PH = weight_PH if mask is None else mask.mul_(weight_PH)
-        inner_NH = (grad * out).sum(2)  # sum_j a_ij (d a_ij), values of relations included
         grad = grad * factor
         grad_v = weighted(grad, kept_PH, pairs.by_col)
         grad_weight_PH = _products(grad, v, pairs)
@@ -195,6 +194,7 @@ class _Attention(torch.autograd.Function):
             grad_values.append(grad_value)
         # ds = a (mask da - sum_j a da), in place
         grad_score_PH = grad_weight_PH.mul_(kept_PH)
+        inner_NH = torch.segment_reduce(grad_score_PH, "sum", offsets=pairs.by_row.ptr, unsafe=True)
         grad_score_PH.addcmul_(weight_PH, inner_NH.index_select(0, pairs.row), value=-1)
         grad_bias = grad_score_PH.clone() if ctx.needs_input_grad[4] else None
         grad_score_PH.mul_(scale)

@@ -25,7 +25,8 @@ def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, ep
     capable = has_kernels("graph_layer_norm", h)
     if not capable or not h.numel() or ragged.max_size > LARGEST or h.shape[1] > WIDEST:
         return cpu.graph_layer_norm(h, weight, bias, ragged, eps)
-    return _GraphLayerNorm.apply(h.contiguous(), weight, bias, ragged, eps)  # type: ignore[no-untyped-call]
+    inputs = (x.contiguous() for x in (h, weight, bias))
+    return _GraphLayerNorm.apply(*inputs, ragged, eps)  # type: ignore[no-untyped-call]
 
 
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:

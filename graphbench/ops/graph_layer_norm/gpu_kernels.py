@@ -38,12 +38,17 @@ def forward(
         b_h, _o_h, _m_h = load_tile(h, bos, i_s, n, WIDTH, SPAN, ROWS, ACC)
         b_sum += tl.sum(b_h, 0)
     b_mean = tl.sum(b_sum, 0) / b_entries
-    b_sum = tl.zeros([SPAN], dtype=ACC)
+    b_sum, b_squares = tl.zeros([SPAN], dtype=ACC), tl.zeros([SPAN], dtype=ACC)
     for i_s in range(0, n, ROWS):
         b_h, _o_h, m_h = load_tile(h, bos, i_s, n, WIDTH, SPAN, ROWS, ACC)
         b_centred = tl.where(m_h, b_h - b_mean, 0.0)
-        b_sum += tl.sum(b_centred * b_centred, 0)
-    b_scale = 1.0 / tl.sqrt(tl.sum(b_sum, 0) / b_entries + EPS)
+        b_sum += tl.sum(b_centred, 0)
+        b_squares += tl.sum(b_centred * b_centred, 0)
+    # What the mean is wrong by: of a constant far from zero, that would be all of the variance.
+    b_rest = tl.sum(b_sum, 0) / b_entries
+    b_mean += b_rest
+    b_variance = tl.maximum(tl.sum(b_squares, 0) / b_entries - b_rest * b_rest, 0.0)
+    b_scale = 1.0 / tl.sqrt(b_variance + EPS)
     for i_s in range(0, n, ROWS):
         b_h, o_h, m_h = load_tile(h, bos, i_s, n, WIDTH, SPAN, ROWS, ACC)
         b_out = (b_h - b_mean) * b_scale * b_weight[None, :] + b_bias[None, :]

@@ -12,7 +12,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     """See :func:`graphbench.ops.linear.linear_and_rows`."""
     out = h @ weight.t()
     out = out if bias is None else out + bias
-    return (out.clamp(min=0) if relu else out), h
+    return (torch.relu(out) if relu else out), h
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

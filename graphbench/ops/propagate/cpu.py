@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
+from graphbench.ops.backend import compute_dtype, first_order
 from graphbench.ops.segment.cpu import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
@@ -60,6 +60,12 @@ def gated_mean(
     packed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See :func:`graphbench.ops.propagate.gated_mean`; ``packed`` is not read."""
+    wide = compute_dtype(target)
+    if target.dtype != wide:  # 1 / eps is infinite in fp16, and a closed gate nothing beside 1 in either
+        nodes = target.to(wide), source.to(wide), edge.to(wide), value.to(wide)
+        own, gate = (None if x is None else x.to(wide) for x in (own, gate))
+        out, logit = gated_mean(adj, *nodes, own, gate, eps)
+        return out.to(value.dtype), logit.to(edge.dtype)
     mean, logit = _GatedMean.apply(adj, target, source, edge, value, gate, eps)  # type: ignore[no-untyped-call]
     return (mean if own is None else own + mean), logit
 

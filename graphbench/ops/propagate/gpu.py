@@ -143,12 +143,15 @@ class _GatedMean(torch.autograd.Function):
     def forward(ctx: Any, adj: Adjacency, eps: float, edge: Tensor, *parts: Tensor) -> tuple[Tensor, Tensor]:
         packed = len(parts) == 1
         target, source, value, *owns = parts[0].unbind(1) if packed else parts
-        mean, logit, norm = target.new_empty(target.shape), edge.new_empty(edge.shape), target.new_empty(target.shape)
-        out, own = (mean.new_empty(mean.shape), owns[0]) if owns else (mean, target)
+        wide, logit = wide_of(target.dtype), edge.new_empty(edge.shape)
+        mean, norm = (target.new_empty(target.shape, dtype=wide) for _ in range(2))
+        # Half precision rounds the output, not what gradients are differences from.
+        apart = bool(owns) or target.dtype != wide
+        out, own = target.new_empty(target.shape) if apart else mean, owns[0] if owns else target
         inputs = (target, source, edge, value, own)
         _launch(
             gpu_kernels.gated_mean, adj, target.shape[1], target, *inputs, *_lists(adj.by_target), out, mean, logit,
-            norm, adj.num_nodes, *(x.stride(0) for x in inputs), OWN=bool(owns), EPS=eps,
+            norm, adj.num_nodes, *(x.stride(0) for x in inputs), OWN=bool(owns), APART=apart, EPS=eps,
         )  # fmt: skip
         ctx.adj, ctx.packed, ctx.number = adj, packed, 3 + len(owns)
         ctx.set_materialize_grads(False)
@@ -164,9 +167,9 @@ class _GatedMean(torch.autograd.Function):
             return _without_means(ctx, grad_logit)
         grad, has_own = unit_stride(grad), grad_logit is not None
         own = logit if grad_logit is None else unit_stride(grad_logit)
-        dnodes = mean.new_empty(len(mean), ctx.number, width) if ctx.packed else None
+        dnodes = value.new_empty(len(mean), ctx.number, width) if ctx.packed else None
         dtarget, dsource, dvalue, *downs = (
-            [mean.new_empty(mean.shape) for _ in range(3)] if dnodes is None else dnodes.unbind(1)
+            [value.new_empty(mean.shape) for _ in range(3)] if dnodes is None else dnodes.unbind(1)
         )
         dedge, s_parts = logit.new_empty(logit.shape), dtarget.stride(0)
         _launch(

@@ -128,12 +128,12 @@ def relu_sum_backward(
 @triton.jit(do_not_specialize=["num_nodes"])
 def gated_mean(
     target, source, edge, value, own, ptr, entry, other, out, mean, logit, norm, num_nodes, s_target, s_source, s_edge,
-    s_value, s_own, OWN: tl.constexpr, EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr,
-    ACC: tl.constexpr,
+    s_value, s_own, OWN: tl.constexpr, APART: tl.constexpr, EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr,
+    ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gated mean of the incoming edges of a node, the sum of its gates plus eps, and the logits of these edges.
 
-    ``OWN``: ``out`` is the mean plus what the node itself adds.
+    ``OWN``: ``out`` is the mean plus what the node itself adds. ``APART``: ``out`` is not ``mean`` then, or rounded.
     """
     o_n, m_n, b_first, b_edges, o_c = locate_nodes(ptr, num_nodes, SPAN, ROWS)
     # [ROWS, SPAN]
@@ -153,6 +153,7 @@ def gated_mean(
     store_rows(norm, b_norm, o_n, m_n, WIDTH, o_c, WIDTH)
     if OWN:
         b_out += load_rows(own, o_n, m_n, s_own, o_c, WIDTH, ACC)
+    if APART:
         store_rows(out, b_out, o_n, m_n, WIDTH, o_c, WIDTH)
 
 

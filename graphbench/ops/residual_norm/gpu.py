@@ -42,14 +42,15 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
     for each in inputs:
         around = each.around
         rows = [None if x is None else unit_stride(x) for x in (each.h, around.added, around.residual)]
-        tensors += [*rows, each.norm.weight, each.norm.bias]
+        tensors += [*rows, each.norm.weight.contiguous(), each.norm.bias.contiguous()]
     result: tuple[Tensor, ...] = _ResidualNorms.apply([_Launch.of(x) for x in inputs], summed, *tensors)  # type: ignore[no-untyped-call]
     return list(result)
 
 
 def _reaches(given: NormInput) -> bool:
     h, norm, around = given.h, given.norm, given.around
-    capable = has_kernels("residual_norm", h) and h.numel() > 0 and len(h) > 1
+    in_place = norm.running_mean.is_contiguous() and norm.running_var.is_contiguous()
+    capable = has_kernels("residual_norm", h) and h.numel() > 0 and len(h) > 1 and in_place
     differentiated = not norm.training and torch.is_grad_enabled()
     return capable and not differentiated and 1.0 not in (around.added_dropout, around.dropout)
 
@@ -91,7 +92,7 @@ class _Launch:
 
     def mask(self, unread: Tensor) -> Tensor:
         """(R,) which rows count; ``unread`` where all do."""
-        return unread if self.real is None else self.real.mask
+        return unread if self.real is None else self.real.mask.contiguous()
 
 
 class _Rows:

@@ -73,6 +73,9 @@ def moments(
         more = tl.sum(b_real.to(ACC), 0)
         b_of_tile = tl.sum(tl.where(b_real[:, None], b_x, 0.0), 0) / tl.maximum(more, 1.0)
         b_centred = tl.where(b_real[:, None], b_x - b_of_tile[None, :], 0.0)
+        # What the mean is wrong by: of a constant far from zero, that would be all of the variance.
+        b_rest = tl.sum(b_centred, 0) / tl.maximum(more, 1.0)
+        b_of_tile, b_centred = b_of_tile + b_rest, tl.where(b_real[:, None], b_centred - b_rest[None, :], 0.0)
         b_apart, weight = b_of_tile - b_mean, more / tl.maximum(count + more, 1.0)
         b_squares += tl.sum(b_centred * b_centred, 0) + b_apart * b_apart * count * weight
         b_mean += b_apart * weight

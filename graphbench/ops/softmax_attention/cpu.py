@@ -53,7 +53,9 @@ def fused(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bia
         mask = None if bucket.mask is None else bucket.mask[:, None, None, :]
         if bias is not None:
             bias_BHij = bias[ragged.pair_index(bucket)].permute(0, 3, 1, 2)
-            mask = bias_BHij if mask is None else bias_BHij.masked_fill(~mask, -torch.inf)
+            if mask is not None:  # padding queries keep a finite row, see BucketPairs.bias
+                bias_BHij = bias_BHij.masked_fill(~mask.mT, 0.0).masked_fill(~mask, -torch.inf)
+            mask = bias_BHij
         q_BHLd, k_BHLd, v_BHLe = (x.transpose(1, 2) for x in (q_BLHd, k_BLHd, v_BLHe))
         out = F.scaled_dot_product_attention(q_BHLd, k_BHLd, v_BHLe, attn_mask=mask, dropout_p=dropout_p)
         blocks.append(out.transpose(1, 2))
