@@ -74,6 +74,15 @@ def test_rows_far_from_zero_and_of_any_size() -> None:
 
 
 @of_kernels
+@pytest.mark.parametrize("constant", [1.7e5, 3e30])
+def test_constant_rows_far_from_zero_have_no_variance(constant: float) -> None:
+    h = torch.full((3, 20), constant, device=DEVICE)
+    weight, bias = torch.ones(20, device=DEVICE), torch.arange(20.0, device=DEVICE)
+    out = layer_norm(h, weight, bias, backend="gpu")
+    torch.testing.assert_close(out, bias.expand(3, 20), rtol=0, atol=1e-2)
+
+
+@of_kernels
 def test_a_part_of_wider_rows_and_rows_that_are_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     using, (h, weight, bias, added) = case(33)
     wide = torch.cat([h, added], dim=1).detach().requires_grad_()

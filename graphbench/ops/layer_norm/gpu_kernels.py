@@ -23,7 +23,10 @@ def store_tile(x, b_x, o_n, o_c, last, WIDTH: tl.constexpr):
 @triton.jit
 def unit_tile(b_x, o_c, EPS: tl.constexpr, WIDTH: tl.constexpr):
     """([ROWS, SPAN] rows of mean 0 and variance 1, [ROWS] what they were divided by)."""
-    b_x = tl.where((o_c < WIDTH)[None, :], b_x - (tl.sum(b_x, 1) / WIDTH)[:, None], 0.0)
+    m_c = (o_c < WIDTH)[None, :]
+    b_x = tl.where(m_c, b_x - (tl.sum(b_x, 1) / WIDTH)[:, None], 0.0)
+    # What the mean is wrong by: of a constant far from zero, that would be all of the variance.
+    b_x = tl.where(m_c, b_x - (tl.sum(b_x, 1) / WIDTH)[:, None], 0.0)
     b_deviation = tl.sqrt(tl.sum(b_x * b_x, 1) / WIDTH + EPS)
     return b_x / b_deviation[:, None], b_deviation
 
