@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphbench import plug_ins, registry
+from graphbench import plug_ins, registry, shipped
 from graphbench.config import dialect
 from graphbench.config.components import (
     POSITIONAL,
@@ -36,13 +36,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
-        path: a YAML file.
+        path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
         overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML.
 
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.
     """
-    path = Path(path)
+    path = shipped.configuration(path)
     leaves: Leaves = {}
     read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:

@@ -120,6 +120,7 @@ def test_message(case: str, write) -> None:
 def test_a_shipped_configuration_is_a_base_from_anywhere(base: str, write) -> None:
     config = load_config(write(f"_base_: {base}\nseed: 7\n"))
     assert (config.tree.seed, config.tree.model.type) == (7, "GPSModel")
+    assert load_config(base).tree.model.type == "GPSModel", "and a file from Python"
     write("seed: 3\nmodel: {type: gnn}\ngnn: {layer_type: gcnconv}\n", "quickstart.yaml")
     assert load_config(write("_base_: quickstart.yaml\n")).tree.seed == 3, "the neighbour comes first"
 
