@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import re
 import warnings
@@ -32,6 +33,8 @@ logger = logging.getLogger("graphbench")
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
 _FEW_CLASSES = 1000
 """A number of classes that there may be even where there are fewer examples."""
+_MOST_CATEGORIES = 2**24
+"""From here on float32, which layers compute in, no longer tells neighbours apart: such a number is an identifier."""
 _MODES = (
     "standard",
     "fixed",
@@ -164,6 +167,13 @@ class CustomGraphs(DatasetBuilder):
                 f"{where}: task_type '{self.task_type}' numbers its classes from 0 (at most {most} here), 'y' has "
                 f"{int(wrong[0])}."
             )
+        empty = [number for number, count in enumerate(torch.bincount(y[y >= 0]).tolist()) if not count]
+        if empty:
+            logger.warning(
+                "%s: no example has class %s: the model has an output for it all the same. Classes count from 0.",
+                where,
+                ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else ""),
+            )
         return y
 
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
@@ -195,6 +205,11 @@ class CustomGraphs(DatasetBuilder):
     def _vocabulary(self, level: str, categories: Tensor, where: str) -> tuple[int, ...]:
         if categories.numel() and int(categories.min()) < 0:
             raise UserError(f"{where}: whole numbers in {level} features are categories and must not be negative.")
+        if categories.numel() and int(categories.max()) >= _MOST_CATEGORIES:
+            raise UserError(
+                f"{where}: whole numbers in {level} features are categories, counted from 0 and below "
+                f"{_MOST_CATEGORIES:,}; received {int(categories.max())}. Number them anew, or write floats."
+            )
         seen = tuple((categories.max(0).values + 1).tolist()) if len(categories) else (1,) * categories.shape[1]
         given = self.types[level]
         if given is None:
@@ -273,4 +288,8 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
+    try:
+        inspect.signature(called).bind()
+    except TypeError as error:
+        raise UserError(f"dataset.custom.function: {function} is called without arguments: {error}.") from None
     return called(), {source: hashlib.sha256(plug_ins.plugin_source(module)).hexdigest()}
