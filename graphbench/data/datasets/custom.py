@@ -23,7 +23,7 @@ from graphbench.data.graph_records import GraphLike, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
-from graphbench.data.splits import PARTS, Splits
+from graphbench.data.splits import PARTS, Splits, mask_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of
 from graphbench.registry import FromContext
@@ -146,9 +146,8 @@ class CustomGraphs(DatasetBuilder):
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
         if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
             number = int((~y.isfinite()).int().argmax())
-            raise UserError(
-                f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: leave it out.{note}"
-            )
+            remedy = "write -1 for nodes without a target" if self.transductive else "leave it out"
+            raise UserError(f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: {remedy}.{note}")
         if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
             raise UserError(
                 f"{where}: task_type '{self.task_type}' needs one whole number per example, 'y' is "
@@ -222,12 +221,11 @@ class CustomGraphs(DatasetBuilder):
         return self.transductive and store.num_graphs == 1
 
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
-        """Splits from the masks of a single transductive graph; a column each, where they have several."""
+        """Splits from the masks of a single transductive graph."""
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
         if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
-        return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
+        return {"standard": mask_splits(*masks, what=str(self.path or self.function))}
 
 
 def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:

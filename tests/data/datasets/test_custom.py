@@ -115,6 +115,21 @@ def test_one_big_graph_with_masks(tmp_path: Path, as_dict: bool) -> None:
     assert standard.val.tolist() == [1, 4]
 
 
+def test_masks_of_several_splits_may_share_a_column(tmp_path: Path) -> None:
+    train, val = torch.eye(6, dtype=torch.bool)[:3].T, torch.eye(6, dtype=torch.bool)[3:].T
+    masks = {"train_mask": train, "val_mask": val[:, [0, 0, 1]], "test_mask": val[:, 2]}
+    graph = Data(x=torch.ones(6, 2), edge_index=torch.tensor([[0], [1]]), y=torch.arange(6) % 2, **masks)
+    splits = _load(tmp_path, graph, task="node", transductive=True).published["standard"]
+    assert [split.train.tolist() + split.val.tolist() + split.test.tolist() for split in splits] == [
+        [0, 3, 5],
+        [1, 3, 5],
+        [2, 4, 5],
+    ]
+    graph.val_mask = val[:, :2]
+    with pytest.raises(UserError, match=r"masks of train, val, test have 3, 2, 1 columns; they need as many"):
+        _load(tmp_path, graph, task="node", transductive=True)
+
+
 def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
     import decimal
 
