@@ -86,6 +86,8 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "dataset.name", "PATERN"], "Did you mean 'PATTERN'"),
         (["--cfg", "{quickstart}", "--repeat", "0"], "--repeat must be at least 1"),
         (["--cfg", "{quickstart}", "gnn.act", "rellu"], "did you mean 'relu'?"),
+        (["sgformer-cora", "gt.layer_type", "GCN+None", "--dry_run"], "no trainable parameter in 'attention_branch'"),
+        (["quickstart", "optim.filter_lr", "0.1", "--dry_run"], "this model has no implicit filters"),
     ],
 )
 def test_wrong_input_is_one_message_and_code_2(
