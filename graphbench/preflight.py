@@ -257,9 +257,11 @@ def planned_runs(config: Config, repeat: int) -> list[Run]:
     """The runs that a configuration and ``--repeat`` stand for.
 
     Raises:
-        UserError: repeated over splits and over seeds at once.
+        UserError: repeated less than once, or over splits and over seeds at once.
     """
     tree = config.tree
+    if repeat < 1:
+        raise UserError(f"repeat must be at least 1, received {repeat}.")
     if not tree.run_multiple_splits:
         return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
     if repeat != 1:

@@ -32,12 +32,12 @@ from graphbench.errors import UserError, nearest, unknown
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
         path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
-        overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML.
+        overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML or as Python's.
 
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.

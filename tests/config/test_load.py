@@ -140,6 +140,28 @@ def test_odd_overrides(write) -> None:
         load_config(write(BASE), ["gt.layers", "2", "seed"])
 
 
+def test_overrides_of_python(write) -> None:
+    words = [
+        "gt.layers",
+        3,
+        "optim.base_lr",
+        1e-05,
+        "optim.steps",
+        [3, 4],
+        "dataset.split_seed",
+        None,
+        "wandb.use",
+        True,
+    ]
+    tree = load_config(write(BASE), words).tree
+    assert (tree.gt.layers, tree.optim.base_lr, list(tree.optim.steps)) == (3, 1e-05, [3, 4])
+    assert tree.dataset.split_seed is None
+    assert tree.wandb.use is True
+    for other in ("gt.layers 3", {"gt.layers": 3}):
+        with pytest.raises(UserError, match=r"overrides are a list, \[key, value, .*; received (str|dict)"):
+            load_config(write(BASE), other)
+
+
 def test_overrides_with_an_equals_sign(write) -> None:
     with pytest.raises(UserError, match=r"received 'optim.base_lr=0.1'\. Write optim.base_lr 0.1\."):
         load_config(write(BASE), ["optim.base_lr=0.1"])
