@@ -132,7 +132,10 @@ def _dry_run(options: argparse.Namespace) -> int:
     code = 0
     for path in options.cfg:
         try:
-            line = {"config": Path(path).stem, **describe(load_config(path, options.overrides))}
+            config = load_config(path, options.overrides)
+            for notice in config.notices:
+                print(notice, file=sys.stderr)
+            line = {"config": Path(path).stem, **describe(config)}
         except UserError as error:
             if len(options.cfg) == 1:
                 raise

@@ -155,6 +155,29 @@ def broken(method: Any, asked: str, received: Any) -> ContractError:
     )
 
 
+def versions(*tensors: Any) -> list[int]:
+    """How often each tensor among the arguments was written to: for :func:`written_to`.
+
+    Empty inside ``torch.compile`` and for tensors of ``torch.inference_mode``, which do not count.
+    """
+    if torch.compiler.is_compiling():
+        return []
+    return [tensor._version for tensor in tensors if isinstance(tensor, Tensor) and not tensor.is_inference()]
+
+
+def written_to(method: Any, what: str) -> ContractError:
+    """The message for a component whose method changed in place what it was given, and what others read after it.
+
+    Args:
+        method: of the component's class.
+        what: the tensors concerned.
+    """
+    return ContractError(
+        f"{place(method)}: {method.__qualname__} changes {what} in place, which others read after it; write "
+        "h = h + 1 instead of h += 1, and give a copy (h.clone()) to what ends in an underscore"
+    )
+
+
 def _described(received: Any) -> str:
     if isinstance(received, Tensor):
         return f"{received.dtype} of shape {tuple(received.shape)}".removeprefix("torch.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.errors import UserError
 from graphbench.factory.data import dataset_builder, encode, read_data
 from graphbench.factory.training import build_fabric
 from graphbench.preflight import check
@@ -29,9 +31,29 @@ from graphbench.train.signals import StopRequest
 from graphbench.train.turns import take_turns, without_pause
 
 logger = logging.getLogger("graphbench")
+_running = threading.RLock()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Refuses to train in two threads at once: both would draw from PyTorch's one random generator.
+
+    Raises:
+        UserError: another thread is training.
+    """
+    if not _running.acquire(blocking=False):
+        raise UserError(
+            "another thread of this process is training; both would draw from the same random generator, and neither "
+            "could be repeated. Use processes (joblib's default backend, multiprocessing), or repeat and together."
+        )
+    try:
+        yield
+    finally:
+        _running.release()
 
 
 @lost_processes_told()
+@_alone()
 def run(
     config: Config,
     *,
@@ -56,7 +78,7 @@ def run(
         The final line; None in all but the first process of a data-parallel run.
 
     Raises:
-        UserError: the input is wrong.
+        UserError: the input is wrong, or another thread of this process is training.
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from os.path import normpath
 from typing import TYPE_CHECKING
 
-from graphbench import shipped
 from graphbench.config import load_config
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
     parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
     options = parser.parse_intermixed_args(arguments)
-    config = load_config(shipped.configuration(options.file), options.overrides)
+    config = load_config(options.file, options.overrides)
     _print_values(config, everything=options.all)
     _print_costs(config)
     if options.measure:
@@ -77,7 +76,7 @@ def _print_measured(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shortened = {"optim.max_epoch": "2", "out_dir": folder, "train.enable_ckpt": "False", "print": "file"}
         overrides = [*options.overrides, *(text for pair in shortened.items() for text in pair)]
-        config = load_config(shipped.configuration(options.file), overrides)
+        config = load_config(options.file, overrides)
         run(config)
         (record,) = aggregate(f"{folder}/{config.name}").runs
     print(

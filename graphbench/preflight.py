@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task
+from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, plug_in_inputs
 from graphbench.runs.run_directory import RunDirectory
@@ -124,10 +125,6 @@ def check(
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
     description, info, model, task = _described(config)
-    from graphbench.factory.training import (
-        build_fabric,  # importing Lightning takes a second; --dry_run has no use for it
-    )
-
     fabric = build_fabric(config)
     if fabric.world_size > 1:
         config = check_processes(config, model, task)
@@ -199,6 +196,8 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
         model = _outline(config, info)
     check_samplers(config, info, model)
     task = build_task(config, info)
+    with suppress(RuntimeError, NotImplementedError):  # a plug-in looks at values, which are not there yet
+        build_schedule(config, build_optimizer(config, model))
     description = {
         "dataset": info.name,
         "metric": info.metric,
@@ -258,9 +257,11 @@ def planned_runs(config: Config, repeat: int) -> list[Run]:
     """The runs that a configuration and ``--repeat`` stand for.
 
     Raises:
-        UserError: repeated over splits and over seeds at once.
+        UserError: repeated less than once, or over splits and over seeds at once.
     """
     tree = config.tree
+    if repeat < 1:
+        raise UserError(f"repeat must be at least 1, received {repeat}.")
     if not tree.run_multiple_splits:
         return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
     if repeat != 1:

@@ -105,7 +105,7 @@ def read_finished(path: Path) -> FinishedRun:
     """
     record = RunRecord.read(path / "record.json")
     if record is None:
-        raise UserError(f"{path}: record.json is missing or unreadable.")
+        raise UserError(f"{path}: record.json is missing, damaged or edited.")
     config = run_configuration(path)
     raw = read_data(config)
     made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))

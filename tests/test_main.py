@@ -44,6 +44,13 @@ def test_dry_run_needs_no_data_and_prints_one_json_line(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "a dry run leaves nothing behind"
 
 
+def test_dry_run_says_which_keys_have_no_effect(tmp_path: Path) -> None:
+    done = call("quickstart", "posenc_HKdiagSE.enable", "True", "--dry_run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "posenc_HKdiagSE.enable has no effect" in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
 def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("gt:\n  layrs: 3\n")
@@ -79,6 +86,8 @@ def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None
         (["--cfg", "{quickstart}", "dataset.name", "PATERN"], "Did you mean 'PATTERN'"),
         (["--cfg", "{quickstart}", "--repeat", "0"], "--repeat must be at least 1"),
         (["--cfg", "{quickstart}", "gnn.act", "rellu"], "did you mean 'relu'?"),
+        (["sgformer-cora", "gt.layer_type", "GCN+None", "--dry_run"], "no trainable parameter in 'attention_branch'"),
+        (["quickstart", "optim.filter_lr", "0.1", "--dry_run"], "this model has no implicit filters"),
     ],
 )
 def test_wrong_input_is_one_message_and_code_2(

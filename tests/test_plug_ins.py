@@ -164,6 +164,35 @@ def test_what_a_metric_returns_is_looked_at(returned: object) -> None:
         Hers("classification_binary", 1)(torch.ones(3, 1), torch.ones(3))
 
 
+@pytest.mark.parametrize("base", [Loss, Metric])
+@pytest.mark.parametrize("changed", ["pred", "true"])
+def test_what_others_score_after_it_is_not_changed_in_place(base: type, changed: str) -> None:
+    """A metric that zeroes the predictions gave all metrics after it another value."""
+
+    class Hers(base):
+        kinds = ("binary",)
+
+        def value(self, pred: Tensor, true: Tensor, real: object = None) -> Any:
+            {"pred": pred, "true": true}[changed].zero_()
+            return pred.mean()
+
+    with pytest.raises(ContractError, match=r"Hers\.value changes predictions or targets in place, which others read"):
+        Hers("classification_binary", 1)(torch.ones(3, 1), torch.ones(3))
+
+
+@pytest.mark.parametrize("name", ["h", "e"])
+def test_a_layer_does_not_write_onto_the_states_that_it_is_given(name: str) -> None:
+    class Hers(GlobalAttention):
+        def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+            {"h": h, "e": e}[name].add_(1)
+            return h.clone()
+
+    with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: .*Hers\.forward changes the states that it is"):
+        Hers().step(torch.ones(3, 4), torch.ones(2, 4), None)
+    with torch.inference_mode():  # tensors made here count no changes
+        assert Hers().step(torch.ones(3, 4), torch.ones(2, 4), None)[0].shape == (3, 4)
+
+
 def test_a_module_that_was_never_initialised() -> None:
     class Hers(nn.Module):
         def __init__(self) -> None:
@@ -218,7 +247,7 @@ NO_GRADIENT = r"no gradient leads through this call, and the loss has none left"
     ("written", "instead", "message"),
     [
         ("return self.lin(h)", "h = self.lin(h).exp(); h += 1; return h", rf":14: in Hers\.forward: add_: {IN_PLACE}"),
-        ("return self.lin(h)", "h[0].zero_(); return self.lin(h)", rf":14: in Hers\.forward: zero_: {IN_PLACE}"),
+        ("return self.lin(h)", "h[0].zero_(); return self.lin(h)", r":13: Hers\.forward changes the states that it "),
         ("return self.lin(h)", "h = self.lin(h).exp(); return nn.Dropout(0.5, inplace=True)(h)", rf":14: .*{IN_PLACE}"),
         ("return self.lin(h)", "seen.append(self.lin(h)); return seen[0]", r"(; .*)?: uses a tensor that was"),
         ("return self.lin(h)", "seen.append(self.lin(h)); return 2 * seen[0]", r":14: .*mul: uses a tensor that was"),

@@ -6,12 +6,15 @@ import ast
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import graphbench
+from graphbench import experiment
 from graphbench.errors import UserError
+from graphbench.train.reporter import EpochReport, Reporter
 from tests.paths import ROOT
 
 
@@ -36,6 +39,26 @@ def test_a_wrong_key_is_the_message_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("optim:\n  base_lrr: 0.1\n")
     with pytest.raises(UserError, match=r"a\.yaml:2: unknown .*'optim\.base_lrr'.* Did you mean 'optim\.base_lr'"):
         graphbench.load_config(tmp_path / "a.yaml")
+
+
+def test_one_thread_trains_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once drew from one random generator: their numbers were others at every start."""
+    monkeypatch.chdir(tmp_path)
+    graphs = "dataset.SBM.train_graphs 4 dataset.SBM.val_graphs 2 dataset.SBM.test_graphs 2 optim.max_epoch 1"
+    config = graphbench.load_config("quickstart", graphs.split())
+
+    class InAnotherThread(Reporter):
+        def epoch(self, report: EpochReport) -> None:
+            with ThreadPoolExecutor(1) as pool:
+                told.append(pool.submit(graphbench.run, config).exception())
+
+    told: list[BaseException | None] = []
+    reporter = InAnotherThread()
+    assert experiment.run(config, reporters=[reporter]) is not None
+    assert isinstance(told[0], UserError)
+    assert "another thread of this process is training" in str(told[0])
+    with pytest.raises(UserError, match="repeat must be at least 1, received 0"):
+        graphbench.run(config, repeat=0)
 
 
 def test_importing_the_package_imports_nothing_of_it() -> None:

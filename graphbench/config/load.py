@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphbench import plug_ins, registry
+from graphbench import plug_ins, registry, shipped
 from graphbench.config import dialect
 from graphbench.config.components import (
     POSITIONAL,
@@ -32,17 +32,17 @@ from graphbench.errors import UserError, nearest, unknown
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
-        path: a YAML file.
-        overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML.
+        path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
+        overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML or as Python's.
 
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.
     """
-    path = Path(path)
+    path = shipped.configuration(path)
     leaves: Leaves = {}
     read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +177,17 @@ def _scalar(node: yaml.Node, where: str) -> Any:
         raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
 
-def parse_overrides(overrides: Sequence[str]) -> Leaves:
-    """Leaves of ``[key, value, key, value, ...]``, values written as in YAML.
+def parse_overrides(words: Sequence[Any]) -> Leaves:
+    """Leaves of ``[key, value, key, value, ...]``; values are written as in YAML, or numbers, lists, ... of Python.
 
     Raises:
-        UserError: a key without value, or joined to it by ``=``.
+        UserError: one text or a mapping, a key without value, or joined to it by ``=``.
     """
+    if isinstance(words, str | Mapping):
+        raise UserError(
+            f"{COMMAND_LINE}: overrides are a list, [key, value, key, value, ...]; received {type(words).__name__}."
+        )
+    overrides = list(map(str, words))
     for word in overrides[::2]:
         key, equals, setting = word.partition("=")
         if equals:

@@ -113,7 +113,7 @@ def columns(values: np.ndarray | Features) -> Features:
 
 
 def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str) -> Features:
-    values = [torch.as_tensor(getattr(record, name)) for record in records]
+    values = [_tensor(getattr(record, name), name, number) for number, record in enumerate(records)]
     if name == "y":
         return torch.cat(values) if y_level == "node" else _graph_targets(values)
     widths = [value.shape[1] if value.dim() > 1 else 1 for value in values]
@@ -132,6 +132,14 @@ def _concatenated_field(records: Sequence[GraphRecord], name: str, y_level: str)
     return joined
 
 
+def _tensor(value: Any, name: str, number: int) -> Tensor:
+    """The values alone: a store holds data, also of features that are another model's outputs and ask for gradients."""
+    try:
+        return torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError) as error:  # texts, ragged lists
+        raise ValueError(f"'{name}' of graph {number} cannot be made a tensor: {error}") from error
+
+
 def _edges(edge_index: Any) -> Tensor:
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64)
@@ -146,5 +154,8 @@ def _edges(edge_index: Any) -> Tensor:
 
 def _graph_targets(values: list[Tensor]) -> Tensor:
     """One row per graph; (G,) for integers, which are classes."""
+    other = next((number for number, value in enumerate(values) if value.numel() != values[0].numel()), None)
+    if other is not None:
+        raise ValueError(f"'y' has {values[0].numel()} values in graph 0 and {values[other].numel()} in graph {other}")
     rows = torch.stack([value.reshape(-1) for value in values])
     return rows.squeeze(1) if rows.shape[1] == 1 and not rows.is_floating_point() else rows

@@ -24,6 +24,8 @@ _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
 _FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
 _ALIASES = {"public": "standard"}
 _DRAWN = ("random", "random-class", "random-permutation")
+_SINGLE = ("random", "random-class", "fixed", "sliced")
+"""Where ``split_index`` has nothing to choose from: runs over several would be one run, several times."""
 _SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
 
 
@@ -102,6 +104,11 @@ def make_splits(
     try:
         if cv:
             made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
+        elif index and pattern in _SINGLE:
+            raise UserError(
+                f"split_mode '{mode}': there is one split{' per seed' if pattern in _DRAWN else ''}; split_index must "
+                f"be 0, received {index}. Repeat over seeds (--repeat) instead of splits (run_multiple_splits)."
+            )
         elif pattern in PROTOCOLS:
             made = PROTOCOLS[pattern](request)
         else:

@@ -165,6 +165,27 @@ def read_split_file(path: str | Path) -> Splits:
     return Splits.of(content["train"], content["val"], content["test"])
 
 
+def mask_splits(*masks: Any, what: str) -> tuple[Splits, ...]:
+    """A split per column of the three masks; one with a single column belongs to all (WikiCS has one test mask).
+
+    Args:
+        masks: (N,) or (N, splits) of training, validation and test.
+        what: where they come from, for messages.
+
+    Raises:
+        UserError: their columns or lengths do not fit each other.
+    """
+    columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
+    counts = [len(of_part) for of_part in columns]
+    if set(counts) - {1, max(counts)}:
+        raise UserError(
+            f"{what}: the masks of {', '.join(PARTS)} have {', '.join(map(str, counts))} columns; they need as many, a "
+            "split each, or one."
+        )
+    columns = [of_part * (max(counts) // len(of_part)) for of_part in columns]
+    return tuple(Splits.from_masks(*of_parts, what=what) for of_parts in zip(*columns, strict=True))
+
+
 def read_mask_files(paths: Sequence[Path]) -> tuple[Splits, ...]:
     """One split per file: ``.npz`` with the arrays ``train_mask``, ``val_mask`` and ``test_mask`` (Geom-GCN).
 

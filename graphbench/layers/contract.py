@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import Capturable, broken
+from graphbench.contract import Capturable, broken, versions, written_to
 from graphbench.registry import UNSET
 from graphbench.structures import Features, GraphBatch
 
@@ -120,6 +120,18 @@ class GraphLayer(nn.Module, Capturable):
     def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """:meth:`forward` with one return type for all layers: node states, edge states, batch for the next layer."""
 
+    def _forwarded(self, h: Features, e: Tensor | None, batch: GraphBatch) -> Any:
+        """What :meth:`forward` returns.
+
+        Raises:
+            ContractError: it wrote onto its input, which the sublayers beside it and the residual read, too.
+        """
+        before = versions(h, e)
+        result = self(h, e, batch)
+        if versions(h, e) != before:
+            raise written_to(type(self).forward, "the states that it is given")
+        return result
+
 
 class LocalLayer(GraphLayer):
     """Message passing along edges: ``forward(h, e, batch) -> (h', e')``.
@@ -144,7 +156,7 @@ class LocalLayer(GraphLayer):
         Raises:
             ContractError: :meth:`forward` returned something else.
         """
-        result = self(h, e, batch)
+        result = self._forwarded(h, e, batch)
         if not (isinstance(result, tuple) and len(result) == 2 and _is_state(result[0], h)):
             asked = (
                 f"(node states ({h.shape[0]}, dim_out), edge states), e as it came where edges have none of their own"
@@ -174,7 +186,7 @@ class GlobalAttention(Attention):
         Raises:
             ContractError: :meth:`forward` returned something else.
         """
-        result = self(h, e, batch)
+        result = self._forwarded(h, e, batch)
         if not (_is_state(result, h) and result.shape[1] == h.shape[1]):
             raise broken(type(self).forward, f"node states {tuple(h.shape)}", result)
         return result, e, batch
@@ -193,7 +205,7 @@ class StatefulAttention(Attention):
         Raises:
             ContractError: :meth:`forward` returned something else.
         """
-        result = self(h, e, batch)
+        result = self._forwarded(h, e, batch)
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], GraphBatch)):
             raise broken(type(self).forward, f"(node states {tuple(h.shape)}, batch)", result)
         if not (_is_state(result[0], h) and result[0].shape[1] == h.shape[1]):
@@ -214,7 +226,7 @@ class Block(GraphLayer):
         Raises:
             ContractError: :meth:`forward` returned something else.
         """
-        result: tuple[Tensor, Tensor | None, GraphBatch] = self(h, e, batch)
+        result: tuple[Tensor, Tensor | None, GraphBatch] = self._forwarded(h, e, batch)
         is_triple = isinstance(result, tuple) and len(result) == 3
         if not (is_triple and _is_state(result[0], h) and isinstance(result[2], GraphBatch)):
             raise broken(type(self).forward, f"(node states ({h.shape[0]}, dim), edge states, batch)", result)

@@ -73,7 +73,8 @@ def plain_graphs(
     if batch is not None and ptr is not None:
         raise ValueError("give batch (N,) or ptr (G+1,), received both")
     given = (edge_index, batch, ptr, edge_attr)
-    key = (num_nodes, *(id(tensor) for tensor in given))
+    # What is computed in inference mode can take no part in training afterwards: it is kept apart.
+    key = (num_nodes, torch.is_inference_mode_enabled(), *(id(tensor) for tensor in given))
     present = _cache.get(key)
     if present is None or present.versions != _versions(given):
         present = _cache[key] = _Entry(_build(num_nodes, *given), _versions(given))
@@ -120,21 +121,27 @@ _reads_of: weakref.WeakKeyDictionary[nn.Module, dict[bool, Reads]] = weakref.Wea
 
 
 def _versions(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:
-    return tuple(-1 if tensor is None else tensor._version for tensor in tensors)
+    """What changes with the content: PyTorch's count; of tensors made in inference mode, which have none, a hash."""
+    return tuple(
+        -1 if tensor is None else hash(tensor.cpu().numpy().tobytes()) if tensor.is_inference() else tensor._version
+        for tensor in tensors
+    )
 
 
 def _build(
     num_nodes: int, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None, edge_attr: Tensor | None
 ) -> PlainGraphs:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
-        raise ValueError(f"edge_index must be integers of shape (2, E), received {tuple(edge_index.shape)}")
+        received = f"{str(edge_index.dtype).removeprefix('torch.')} of shape {tuple(edge_index.shape)}"
+        raise ValueError(f"edge_index must be integers of shape (2, E), received {received}")
     if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
         raise ValueError(f"edge_attr must have {edge_index.shape[1]} rows, one per edge, received {len(edge_attr)}")
     ragged = Ragged.from_sizes(_sizes(num_nodes, batch, ptr), edge_index.device)
     if ragged.num_rows != num_nodes:
         raise ValueError(f"batch or ptr describes {ragged.num_rows} nodes, x has {num_nodes}")
     if edge_index.numel() and (int(edge_index.min()) < 0 or int(edge_index.max()) >= num_nodes):
-        raise ValueError(f"edge_index names node {int(edge_index.max())}, x has {num_nodes}")
+        least, most = int(edge_index.min()), int(edge_index.max())
+        raise ValueError(f"edge_index names node {least if least < 0 else most}, x has {num_nodes}")
     source, target = ragged.graph_id[edge_index]
     if not bool((source == target).all()):
         edge = int((source != target).nonzero()[0])

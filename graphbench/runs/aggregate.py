@@ -91,7 +91,7 @@ def aggregate(
     runs, left_out = [], {}
     for run_id, record in records.items():
         if record is None:
-            left_out[run_id] = "record.json missing or unreadable" if run_id in present else "missing"
+            left_out[run_id] = "record.json missing, damaged or edited" if run_id in present else "missing"
         elif record.status != "finished":
             left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
         elif record.run_id != run_id and record.run_id in present:

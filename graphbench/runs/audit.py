@@ -11,6 +11,7 @@ what a run was made of and compared its configuration only. Listed are
     two splits configurations whose hash stood for two splits (dataset.split written or not); the sizes tell which
     epochs     means per epoch in agg/*/stats.json over the runs that improved in it, under the number of all runs
     unknown    records without digests of what they were made of; they compare as unknown, the rest of them holds
+    unreadable folders of runs whose record.json is missing, cut short, or not the one that was written (its checksum)
 
 and nothing is changed. Exit code 0, whatever is listed.
 """
@@ -45,7 +46,11 @@ def audit(roots: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
     if not sources:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
     for source in sources:
-        records = [record for record in source.records(source.run_ids()).values() if record]
+        found = source.records(source.run_ids())
+        records = [record for record in found.values() if record]
+        unread = [run_id for run_id, record in found.items() if record is None]
+        if unread:
+            yield "unreadable", str(source.path), f"record.json missing, damaged or edited: runs {', '.join(unread)}"
         for kind, text in (*_of_runs(source, records), *_of_epochs(source)):
             yield kind, str(source.path), text
 

@@ -42,7 +42,7 @@ def _pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
         for run_id in source.run_ids():
             path = f"{source.config}/{run_id}"
             if source.read(run_id) is None:
-                raise UserError(f"{source.path / run_id}: record.json missing or unreadable.")
+                raise UserError(f"{source.path / run_id}: record.json missing, damaged or edited.")
             content: dict[str, Any] = json.loads(source.text(run_id) or "")
             known = contents.get(path, {})
             contents[path] = {**known, **content}

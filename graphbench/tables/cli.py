@@ -63,13 +63,14 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     pruned: list[str] = []
     for folder in configurations(folders):
         result = aggregate(folder)
+        reasons = "; ".join(f"run {run_id} {reason}" for run_id, reason in result.left_out.items())
         if result.runs:
             results.append(result)
+            notes += [f"{folder}: {reasons}"] if reasons else []
         elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
             pruned.append(folder.name)
         else:
-            reasons = [f"run {run_id} {reason}" for run_id, reason in result.left_out.items()]
-            notes.append(f"{folder}: no finished run ({'; '.join(reasons) or 'no record.json below it'})")
+            notes.append(f"{folder}: no finished run ({reasons or 'no record.json below it'})")
     if pruned:
         notes.append(f"pruned: {', '.join(pruned)}")
     if not results:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.contract import Capturable, broken
+from graphbench.contract import Capturable, broken, versions, written_to
 from graphbench.errors import check_one_of
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext
@@ -60,7 +60,10 @@ class Loss(Capturable, ABC):
         pred, true = align(pred, true, self.kind, self.out_dim)
         if true.device.type == "cpu":
             check_labels(true, self.kind, self.out_dim)
+        before = versions(pred, true)
         loss = self.value(pred, true) if real is None else self.value(pred, true, real)
+        if versions(pred, true) != before:
+            raise written_to(type(self).value, "predictions or targets")
         if not isinstance(loss, Tensor) or loss.dim():
             raise broken(type(self).value, "a scalar tensor ()", loss)
         return loss

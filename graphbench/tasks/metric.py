@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphbench.contract import broken
+from graphbench.contract import broken, versions, written_to
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext
 from graphbench.tasks.targets import align, check_labels, kind_of
@@ -77,7 +77,10 @@ class Metric(ABC):
             if has_nan:
                 raise Undefined("the predictions contain NaN")
             self.reason = None
+            before = versions(pred, true)
             value = self.value(pred, true)
+            if versions(pred, true) != before:
+                raise written_to(type(self).value, "predictions or targets")
         except Undefined as undefined:
             self.reason = str(undefined)
             return math.nan

@@ -120,6 +120,7 @@ def test_message(case: str, write) -> None:
 def test_a_shipped_configuration_is_a_base_from_anywhere(base: str, write) -> None:
     config = load_config(write(f"_base_: {base}\nseed: 7\n"))
     assert (config.tree.seed, config.tree.model.type) == (7, "GPSModel")
+    assert load_config(base).tree.model.type == "GPSModel", "and a file from Python"
     write("seed: 3\nmodel: {type: gnn}\ngnn: {layer_type: gcnconv}\n", "quickstart.yaml")
     assert load_config(write("_base_: quickstart.yaml\n")).tree.seed == 3, "the neighbour comes first"
 
@@ -137,6 +138,28 @@ def test_infinity_where_a_component_asks_for_it(write) -> None:
 def test_odd_overrides(write) -> None:
     with pytest.raises(UserError, match="overrides come in pairs KEY VALUE; 'seed' has no value"):
         load_config(write(BASE), ["gt.layers", "2", "seed"])
+
+
+def test_overrides_of_python(write) -> None:
+    words = [
+        "gt.layers",
+        3,
+        "optim.base_lr",
+        1e-05,
+        "optim.steps",
+        [3, 4],
+        "dataset.split_seed",
+        None,
+        "wandb.use",
+        True,
+    ]
+    tree = load_config(write(BASE), words).tree
+    assert (tree.gt.layers, tree.optim.base_lr, list(tree.optim.steps)) == (3, 1e-05, [3, 4])
+    assert tree.dataset.split_seed is None
+    assert tree.wandb.use is True
+    for other in ("gt.layers 3", {"gt.layers": 3}):
+        with pytest.raises(UserError, match=r"overrides are a list, \[key, value, .*; received (str|dict)"):
+            load_config(write(BASE), other)
 
 
 def test_overrides_with_an_equals_sign(write) -> None:

@@ -124,6 +124,8 @@ def test_masks_become_numbers() -> None:
         ({"mode": "random", "sizes": [0.8, 0.1]}, r"must be three ratios.*received \[0.8, 0.1\]"),
         ({"mode": "random", "sizes": [0.8, 0.1, 0.2]}, "must be positive and add up to 1"),
         ({"mode": "random", "sizes": [90, 10, 10]}, "asks for 110 examples, the data set has 100"),
+        ({"mode": "random", "index": 1}, "there is one split per seed; split_index must be 0, received 1. Repeat over"),
+        ({"mode": "fixed", "sizes": [8, 1, 1], "index": 2}, "there is one split; split_index must be 0, received 2"),
         ({"mode": "random", "num_examples": 2}, "needs 3 examples"),
         ({"mode": "random", "num_examples": 4}, "leaves a part empty"),
         ({"mode": "random-permutation", "sizes": [0.5, 0.25, 0.2]}, "must be positive and add up to 1, received"),

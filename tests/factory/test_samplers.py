@@ -212,7 +212,7 @@ def test_plug_ins_that_cannot_work_in_blocks_are_found_out(
         (ACTOR, "model.type GECO gt.layer_type GECO"),
         (ACTOR, "model.type GECO gt.layer_type GCN+GECO gt.GECO.permutation static gt.GECO.filter_norm l2"),
         (PHYSICS, "prep.exp false"),
-        (CORA, "model.type gnn gnn.layer_type gatconv"),
+        (CORA, "model.type gnn gnn.layer_type gatconv optim.attention_weight_decay none"),
     ],
 )
 def test_models_that_can_work_in_blocks_are_built(path: Path, overrides: str) -> None:

@@ -168,6 +168,21 @@ def test_what_is_computed_is_kept_as_long_as_the_edges(monkeypatch: pytest.Monke
     assert len(graphs._cache) == kept
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_inference_mode(name: str) -> None:
+    """An evaluation loop under ``torch.inference_mode``, whose loader makes its tensors there, too."""
+    layer = copy.deepcopy(LAYERS[name]).eval()
+    x, edge_index, batch = _graphs()
+    with torch.inference_mode():
+        before = layer(x, edge_index, batch)
+        edges = edge_index.clone()
+        torch.testing.assert_close(layer(x.clone(), edges, batch.clone()), before)
+        edges[:, 0] = edges[:, 1]  # these tensors count no changes
+        torch.testing.assert_close(layer(x, edges, batch), layer(x, edges.clone(), batch))
+    layer(x, edge_index, batch).sum().backward()  # on the same edges: nothing of the evaluation is in it
+    assert any(parameter.grad is not None for parameter in layer.parameters())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -175,7 +190,8 @@ def test_what_is_computed_is_kept_as_long_as_the_edges(monkeypatch: pytest.Monke
         ({"batch": torch.tensor([0, 0])}, "describes 2 nodes, x has 3"),
         ({"batch": torch.tensor([0, 0, 1])}, "edge 1 joins graphs 0 and 1"),
         ({"edge_index": torch.tensor([[0], [5]])}, "names node 5, x has 3"),
-        ({"edge_index": torch.zeros(2, 3)}, "must be integers of shape"),
+        ({"edge_index": torch.tensor([[0], [-1]])}, "names node -1, x has 3"),
+        ({"edge_index": torch.zeros(2, 3)}, r"must be integers of shape \(2, E\), received float32 of shape \(2, 3\)"),
         ({"batch": torch.tensor([0, 0, 0]), "ptr": torch.tensor([0, 3])}, "received both"),
     ],
 )

@@ -120,7 +120,7 @@ def test_nothing_is_left_out_silently(tmp_path: Path) -> None:
     del content["checksum"]
     (runs / "odd/0/record.json").write_text(json.dumps(content | {"data": [1, 2]}))
     page = _page(tmp_path)
-    assert "<li>mine, run 1: record.json missing or unreadable</li>" in page
+    assert "<li>mine, run 1: record.json missing, damaged or edited</li>" in page
     assert "<li>mine, run 2: failed: out of memory</li>" in page
     assert "<li>odd, run all: its records hold something else than ours do" in page
     assert "1 of 3" in page

@@ -85,7 +85,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
         "2": "failed: loss is nan",
         "3": "running",
         "4": "other configuration",
-        "5": "record.json missing or unreadable",
+        "5": "record.json missing, damaged or edited",
         "6": "missing",
     }
     everything = aggregate(tmp_path)

@@ -48,6 +48,16 @@ def test_records_with_digests_are_not_listed(tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path / "nowhere")]) == 2
 
 
+def test_records_that_were_edited_or_lost_are_listed(tmp_path: Path) -> None:
+    for run in range(3):
+        put(tmp_path, "gcn", run, inputs={"data": "f"})
+    (tmp_path / "gcn" / "0" / "record.json").unlink()
+    edited = tmp_path / "gcn" / "2" / "record.json"
+    edited.write_text(edited.read_text().replace('"photo"', '"computers"'))
+    told = "record.json missing, damaged or edited: runs "
+    assert [text.removeprefix(told) for kind, _, text in audit([tmp_path]) if kind == "unreadable"] == ["0, 2"]
+
+
 def test_runs_on_the_base_of_another_seed_are_listed(tmp_path: Path) -> None:
     for run, base in enumerate(("dfi/0", "dfi/0", "dfi/2")):
         put(tmp_path, "plus", run, base=base, inputs={f"weights of {base}": base})

@@ -100,7 +100,7 @@ def test_what_cannot_be_packed_is_one_message(runs: Path, tmp_path: Path, capsys
     (tmp_path / "torn/gcn/7/record.json").write_text('{"config": ')
     for root, message in (
         ("other", f"other/gcn/2: {file} holds another record of gcn/2."),
-        ("torn", "torn/gcn/7: record.json missing or unreadable."),
+        ("torn", "torn/gcn/7: record.json missing, damaged or edited."),
         ("nowhere", f"no record.json below {tmp_path}/nowhere."),
     ):
         assert pack.main([str(tmp_path / root), "--out", str(file)]) == 2
@@ -162,7 +162,7 @@ def test_settings_are_written_before_the_records_that_need_them(runs: Path, monk
 
 def test_a_line_that_is_no_record_of_ours_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"path": "a/0", "config": "a", "config_hash": "h", "status": "well"}\n')
-    assert aggregate(tmp_path / "t.jsonl" / "a").left_out == {"0": "record.json missing or unreadable"}
+    assert aggregate(tmp_path / "t.jsonl" / "a").left_out == {"0": "record.json missing, damaged or edited"}
 
 
 def test_sources_of_a_folder_at_any_height(runs: Path) -> None:

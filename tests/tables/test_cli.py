@@ -175,11 +175,13 @@ def test_what_cannot_be_shown_is_a_note_below_what_can(tmp_path: Path, capsys: p
     _write(tmp_path, "sgformer-cora", 0.8, 0.9)
     failed = _record(0, 0.5, "gcn-cora").end("failed", "epoch 0, batch 0: the training loss is nan")
     failed.write(tmp_path / "gcn-cora/0/record.json")
+    _record(2, 0.5, "sgformer-cora").end("failed", "out of memory").write(tmp_path / "sgformer-cora/2/record.json")
     (tmp_path / "claims.yaml").write_text("claims: []\n")
     for folders in ([tmp_path], [tmp_path, *tmp_path.iterdir()]):
         assert tables.main(list(map(str, folders))) == 0
         out = capsys.readouterr().out
         assert sum(line.startswith("| sgformer-cora ") for line in out.splitlines()) == 1
+        assert f"- not included, {tmp_path}/sgformer-cora: run 2 failed: out of memory." in out
         assert f"- not included, {tmp_path}/gcn-cora: no finished run (run 0 failed: epoch 0, batch 0: the tr" in out
     assert f"- not included, {tmp_path}/claims.yaml: no finished run (no record.json below it)." in out
 

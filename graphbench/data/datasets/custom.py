@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import re
 import warnings
@@ -22,7 +23,7 @@ from graphbench.data.graph_records import GraphLike, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
-from graphbench.data.splits import PARTS, Splits
+from graphbench.data.splits import PARTS, Splits, mask_splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of
 from graphbench.registry import FromContext
@@ -32,6 +33,8 @@ logger = logging.getLogger("graphbench")
 _DEFAULT_METRIC = {"regression": "mae", "classification_multilabel": "ap"}
 _FEW_CLASSES = 1000
 """A number of classes that there may be even where there are fewer examples."""
+_MOST_CATEGORIES = 2**24
+"""From here on float32, which layers compute in, no longer tells neighbours apart: such a number is an identifier."""
 _MODES = (
     "standard",
     "fixed",
@@ -143,9 +146,8 @@ class CustomGraphs(DatasetBuilder):
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
         if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
             number = int((~y.isfinite()).int().argmax())
-            raise UserError(
-                f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: leave it out.{note}"
-            )
+            remedy = "write -1 for nodes without a target" if self.transductive else "leave it out"
+            raise UserError(f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: {remedy}.{note}")
         if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
             raise UserError(
                 f"{where}: task_type '{self.task_type}' needs one whole number per example, 'y' is "
@@ -163,6 +165,13 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(
                 f"{where}: task_type '{self.task_type}' numbers its classes from 0 (at most {most} here), 'y' has "
                 f"{int(wrong[0])}."
+            )
+        empty = [number for number, count in enumerate(torch.bincount(y[y >= 0]).tolist()) if not count]
+        if empty:
+            logger.warning(
+                "%s: no example has class %s: the model has an output for it all the same. Classes count from 0.",
+                where,
+                ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else ""),
             )
         return y
 
@@ -195,6 +204,11 @@ class CustomGraphs(DatasetBuilder):
     def _vocabulary(self, level: str, categories: Tensor, where: str) -> tuple[int, ...]:
         if categories.numel() and int(categories.min()) < 0:
             raise UserError(f"{where}: whole numbers in {level} features are categories and must not be negative.")
+        if categories.numel() and int(categories.max()) >= _MOST_CATEGORIES:
+            raise UserError(
+                f"{where}: whole numbers in {level} features are categories, counted from 0 and below "
+                f"{_MOST_CATEGORIES:,}; received {int(categories.max())}. Number them anew, or write floats."
+            )
         seen = tuple((categories.max(0).values + 1).tolist()) if len(categories) else (1,) * categories.shape[1]
         given = self.types[level]
         if given is None:
@@ -207,12 +221,11 @@ class CustomGraphs(DatasetBuilder):
         return self.transductive and store.num_graphs == 1
 
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
-        """Splits from the masks of a single transductive graph; a column each, where they have several."""
+        """Splits from the masks of a single transductive graph."""
         masks = [read_field(graph, f"{part}_mask") for part in PARTS]
         if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
-        columns = [torch.as_tensor(mask).reshape(len(mask), -1).unbind(1) for mask in masks]
-        return {"standard": tuple(Splits.from_masks(*of_parts) for of_parts in zip(*columns, strict=True))}
+        return {"standard": mask_splits(*masks, what=str(self.path or self.function))}
 
 
 def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:
@@ -273,4 +286,8 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         listed = ", ".join(functions) or "none"
         raise UserError(f"dataset.custom.function: {source} has no function '{name}'. Functions there: {listed}.")
+    try:
+        inspect.signature(called).bind()
+    except TypeError as error:
+        raise UserError(f"dataset.custom.function: {function} is called without arguments: {error}.") from None
     return called(), {source: hashlib.sha256(plug_ins.plugin_source(module)).hexdigest()}

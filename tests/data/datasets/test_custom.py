@@ -115,6 +115,21 @@ def test_one_big_graph_with_masks(tmp_path: Path, as_dict: bool) -> None:
     assert standard.val.tolist() == [1, 4]
 
 
+def test_masks_of_several_splits_may_share_a_column(tmp_path: Path) -> None:
+    train, val = torch.eye(6, dtype=torch.bool)[:3].T, torch.eye(6, dtype=torch.bool)[3:].T
+    masks = {"train_mask": train, "val_mask": val[:, [0, 0, 1]], "test_mask": val[:, 2]}
+    graph = Data(x=torch.ones(6, 2), edge_index=torch.tensor([[0], [1]]), y=torch.arange(6) % 2, **masks)
+    splits = _load(tmp_path, graph, task="node", transductive=True).published["standard"]
+    assert [split.train.tolist() + split.val.tolist() + split.test.tolist() for split in splits] == [
+        [0, 3, 5],
+        [1, 3, 5],
+        [2, 4, 5],
+    ]
+    graph.val_mask = val[:, :2]
+    with pytest.raises(UserError, match=r"masks of train, val, test have 3, 2, 1 columns; they need as many"):
+        _load(tmp_path, graph, task="node", transductive=True)
+
+
 def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
     import decimal
 
@@ -137,6 +152,9 @@ def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
         ([_graph([0.5]), _graph([NAN])], {"task_type": "regression"}, r"'y' of graph 1 is \[nan\]: leave such"),
         ([_graph([[0, 1]])], {}, "For columns of 0/1 use classification_multilabel"),
         ([{"x": torch.tensor([-1]), "y": torch.tensor(0)}], {}, "categories and must not be negative"),
+        ([{"x": torch.tensor([2**33]), "y": torch.tensor(0)}], {}, "below 16,777,216; received 8589934592"),
+        ([{"x": torch.ones(2, 1), "y": "cat"}], {}, "'y' of graph 0 cannot be made a tensor: .*'str'"),
+        ([_graph([1]), _graph([0, 1])], {}, "'y' has 1 values in graph 0 and 2 in graph 1"),
         (
             [{"x": torch.ones(2, columns), "y": torch.tensor(0)} for columns in (1, 1, 3)],
             {},
@@ -154,6 +172,19 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, content: Any, changes: dict
         _load(tmp_path, content, **changes)
 
 
+def test_features_that_ask_for_gradients_are_data() -> None:
+    graphs = [_graph([0]), _graph([1])]
+    for graph in graphs:
+        graph.x = torch.nn.Linear(3, 4)(graph.x)  # another model's output, as it came
+    store = _family(path="unread.pt").measure(graphs).store
+    assert torch.equal(store.gather([1, 0]).x, torch.cat([graphs[1].x, graphs[0].x]).detach())
+
+
+def test_classes_without_an_example_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert _load(tmp_path, [_graph([1]), _graph([3])]).card.out_dim == 4
+    assert "no example has class 0, 2: " in caplog.text
+
+
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
     roots = Roots(tmp_path, (), tmp_path / "cache")
     (tmp_path / "text.pt").write_text("hello")
@@ -165,9 +196,11 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
         _family(function="make").load(roots)
     with pytest.raises(UserError, match=r"plug-in .* cannot be loaded"):
         _family(function=f"{tmp_path}/none.py:make").load(roots)
-    (tmp_path / "own_graphs.py").write_text("def build():\n    return []\n")
+    (tmp_path / "own_graphs.py").write_text("def build(size):\n    return []\n")
     with pytest.raises(UserError, match=r"has no function 'make'. Functions there: build"):
         _family(function=f"{tmp_path}/own_graphs.py:make").load(roots)
+    with pytest.raises(UserError, match=r"own_graphs.py:build is called without arguments: missing .* 'size'"):
+        _family(function=f"{tmp_path}/own_graphs.py:build").load(roots)
 
 
 def test_arguments_that_contradict_each_other() -> None:
