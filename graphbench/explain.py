@@ -2,7 +2,8 @@
 
 Every value that was set, with the file and line that set it; ``--all`` has the defaults, too. Then what it builds:
 data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
-epochs in a temporary folder and says how long the second took and how much memory it held; it needs the data.
+epochs in a temporary folder and says how long they took, how much memory they held, and whether graphs of a batch
+change each other's predictions; it needs the data.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def _print_costs(config: Config) -> None:
 
 def _print_measured(options: argparse.Namespace) -> None:
     from graphbench.experiment import run
+    from graphbench.factory.batch_dependence import batch_dependence
     from graphbench.runs.aggregate import aggregate
 
     with tempfile.TemporaryDirectory() as folder:
@@ -84,3 +86,6 @@ def _print_measured(options: argparse.Namespace) -> None:
         + (f", peak memory {record.peak_memory / 2**20:,.0f} MiB" if record.peak_memory else "")
         + f" on {record.environment.get('gpu') or record.environment.get('cpu')}"
     )
+    dependence = batch_dependence(config)
+    if dependence is not None:
+        print(dependence)

@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "__main__": {"console"},
     "console": set(),
     "catalogue": {"data"},
-    "explain": {"config", "preflight", "experiment", "runs"},
+    "explain": {"config", "preflight", "experiment", "factory", "runs"},
     "cli": {"config", "experiment", "preflight", "comparison", "runs"},
     "published": set(),
     "sweeps": {"config", "published", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},

@@ -142,7 +142,9 @@ def test_every_topic_has_lines_with_names_of_their_own(topic: str) -> None:
 def test_check_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert explain.main(["quickstart", *TINY, "--measure"]) == 0
-    assert "measured over two epochs, training and evaluation: " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "measured over two epochs, training and evaluation: " in told
+    assert "graphs of a batch do not change each other's predictions (8 graphs: " in told
     assert not (tmp_path / "results").exists()
 
 

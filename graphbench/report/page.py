@@ -103,9 +103,9 @@ def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: 
     judged = ("reproduced", "below", "above")
     states = Counter(row.cell.status for row in ordered if row.cell and row.cell.status in judged)
     numbers = [
-        (f"{runs:,}", "finished runs"),
-        (f"{len(ordered):,}", "configurations"),
-        (str(len(found)), "data sets"),
+        (f"{runs:,}", "finished run" + "s" * (runs != 1)),
+        (f"{len(ordered):,}", "configuration" + "s" * (len(ordered) != 1)),
+        (str(len(found)), "data set" + "s" * (len(found) != 1)),
         *((f"{states[name]} of {states.total()}", name) for name in judged if states),
         *([(f"{len(missing):,}", "not included")] if missing else []),
     ]

@@ -75,7 +75,7 @@ def _usual_runs(table: SweepTable) -> int:
 
 def _title(column: Column) -> str:
     assert column.scale is not None
-    return column.scale.title + ("" if column.scale.maximize else ", lower is better")
+    return column.scale.title + ("" if column.scale.maximize else " (lower is better)")
 
 
 def _heading(column: Column, one_metric: bool) -> str:

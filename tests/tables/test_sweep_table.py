@@ -100,7 +100,7 @@ def test_the_best_error_is_the_smallest_and_the_last_is_never_marked(sweep: Swee
         ("b", "ZINC"): 1,
         ("a", "Cora"): None,  # alone
     }
-    assert sweep.rows_of()[0] == ["model", "", "ZINC: mae, lower is better", "Cora: accuracy"]
+    assert sweep.rows_of()[0] == ["model", "", "ZINC: mae (lower is better)", "Cora: accuracy"]
     assert sweep.rows_of()[2][3] == "", "a cell that the sweep does not have"
 
 
@@ -206,7 +206,7 @@ def test_a_column_without_published_values_takes_the_scale_of_its_neighbour(swee
     sweep.runs("a", 0.3, dataset="ZINC", metric="mae", seeds=1)
     sweep.publish("a", "81.0")
     assert sweep.rows_of()[:2] == [
-        ["model", "", "Cora: accuracy (%)", "Actor: accuracy (%)", "ZINC: mae, lower is better"],
+        ["model", "", "Cora: accuracy (%)", "Actor: accuracy (%)", "ZINC: mae (lower is better)"],
         ["a", "measured", "81.0", "77.0", "0.3000"],
     ]
 
