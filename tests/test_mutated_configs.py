@@ -241,7 +241,8 @@ def check(tree: Tree, damage: str, path: Path, capsys: pytest.CaptureFixture[str
     told = f"{damage}:\n{path.read_text()}\n{out}{err}"
     assert code == 2, told
     assert not out, told
-    assert err.startswith("error: "), told
+    notices = err.partition("error: ")[0].splitlines()
+    assert all(line.startswith(f"{path}:") for line in notices), told
     assert err.count("error: ") == 1, told
     assert "Traceback" not in err, told
 

@@ -82,6 +82,19 @@ def normed(outputs: Sequence[Normed], batch: GraphBatch) -> list[Tensor]:
     return [each.one_by_one(batch) for each in outputs]
 
 
+def add_norm(
+    norm: nn.Module,
+    h: Tensor,
+    added: Tensor | None,
+    batch: GraphBatch,
+    *,
+    dropout: Dropout | None = None,
+    level: Level = "node",
+) -> Tensor:
+    """(R, dim) ``norm(h + dropout(added))``, see :class:`Normed`; on a GPU one kernel with layer and batch norms."""
+    return normed([Normed(norm, h, level, added, dropout)], batch)[0]
+
+
 def normed_sum(outputs: Sequence[Normed], batch: GraphBatch) -> Tensor:
     """The sum of the outputs (R, dim), computed as by :func:`normed`.
 

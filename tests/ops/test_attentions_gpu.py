@@ -34,7 +34,7 @@ PAIRS = RAGGED.num_pairs
 MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
 SLOPED = Decay(0.6, slope=0.1)
 KEPT = {
-    ("focal", "backward", torch.float32, 64, 90),
+    *((operator, "backward", torch.float32, 64, 90) for operator in ("focal", "decay")),
     ("flow", "weighted_rows", torch.float32, 80, 90),
     *(("focal", "forward", torch.bfloat16, 64, capability) for capability in SHARED),
 }

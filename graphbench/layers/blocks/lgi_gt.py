@@ -17,6 +17,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.local.ogb import OGBGCN
 from graphbench.layers.norm import BatchNorm
+from graphbench.layers.normed import Normed, add_norm, normed
 from graphbench.ops.propagate import gather, relu_sum, sum_at_target
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -75,9 +76,11 @@ class LGIGTLayer(Block):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states (N, dim); edge states and batch as they came."""
-        y = self.norm_conv(h + self._convolved(h, e, batch), batch)
-        a = self.norm_attention(y + self.dropout(self.attention(y, None, batch)), batch)
-        return y + self.norm_ffn(a + self.feed_forward(a), batch), e, batch
+        y = add_norm(self.norm_conv, h, self._convolved(h, e, batch), batch)
+        a = add_norm(self.norm_attention, y, self.attention(y, None, batch), batch, dropout=self.dropout)
+        mapped, a = self.feed_forward.mapped(a)
+        out = Normed(self.norm_ffn, a, added=mapped, added_dropout=self.feed_forward.dropout_out, residual=y)
+        return normed([out], batch)[0], e, batch
 
     def _convolved(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         edges = None if e is None or self.lin_edge is None else self.lin_edge(e)

@@ -13,6 +13,7 @@ from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import LayerNorm, make_norm
+from graphbench.layers.normed import add_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.library import library_op
 from graphbench.ops.propagate import gather, sum_at_target
@@ -96,10 +97,14 @@ class SANLayer(Block, TiesParameters):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states (N, dim); edge states and batch as they came."""
-        x = self.out(self.dropout(self.attend(h, e, batch).flatten(1)))
-        x = self._normalised(self.norm_attention, h + x if self.residual else x, batch)
-        y = self.feed_forward(x)
-        return self._normalised(self.norm_out, x + y if self.residual else y, batch), e, batch
+        new = self.out(self.dropout(self.attend(h, e, batch).flatten(1)))
+        x = self._normed(self.norm_attention, h, new, batch)
+        mapped, x = self.feed_forward.mapped(x)
+        return self._normed(self.norm_out, x, mapped, batch), e, batch
+
+    def _normed(self, norm: nn.Module, old: Tensor, new: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, dim) norm of what is new, added to what was there with ``residual``."""
+        return add_norm(norm, old, new, batch) if self.residual else add_norm(norm, new, None, batch)
 
     def tie(self, first: SANLayer) -> None:
         """Shares the feature of pairs without an edge with the first layer."""
@@ -144,10 +149,6 @@ class SANLayer(Block, TiesParameters):
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.view(rows.shape[0], self.heads, rows.shape[1] // self.heads)
-
-    @staticmethod
-    def _normalised(norm: nn.Module, h: Tensor, batch: GraphBatch) -> Tensor:
-        return norm(h) if isinstance(norm, nn.LayerNorm) else norm(h, batch)
 
     def extra_repr(self) -> str:
         """Heads and whether pairs without an edge count, in ``print(model)``."""

@@ -14,6 +14,7 @@ from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import LayerNorm
+from graphbench.layers.normed import add_norm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -86,13 +87,13 @@ class TransformerGNN(Block, TiesParameters):
         """New node states (N, dim); edge states and batch as they came."""
         if self.position == "before":
             h = self._passed(h, batch)
-        x: Tensor = self.norm_attention(h + self.dropout(self.attention(h, e, batch)))
+        x = add_norm(self.norm_attention, h, self.attention(h, e, batch), batch, dropout=self.dropout)
         if self.position == "after":
             x = self._passed(x, batch)
         elif self.position == "beside" and self.local is not None:
             x = x + self._passed(h, batch)
-        x = self.norm_ffn(x + self.feed_forward(x))
-        return x, e, batch
+        mapped, x = self.feed_forward.mapped(x)
+        return add_norm(self.norm_ffn, x, mapped, batch, dropout=self.feed_forward.dropout_out), e, batch
 
     def _passed(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, dim) g(h), h itself where there is no GNN."""
