@@ -50,10 +50,18 @@ class LateSums:
         self._add_up = add_up
 
     def may_wait(self, parts: Tensor, parameters: Sequence[Tensor]) -> bool:
-        """Whether nobody reads these gradients before the end."""
-        return self._pass == torch._C._current_graph_task_id() and all(
-            each.is_leaf and each.requires_grad and not each._backward_hooks and not each._post_accumulate_grad_hooks
-            for each in parameters
+        """Whether nobody reads these gradients before the end, and they are of the type of all that is added up."""
+        alike = {parts.dtype, *(each.parts.dtype for each in self._left[:1]), *(each.dtype for each in parameters)}
+        return (
+            self._pass == torch._C._current_graph_task_id()
+            and len(alike) == 1
+            and all(
+                each.is_leaf
+                and each.requires_grad
+                and not each._backward_hooks
+                and not each._post_accumulate_grad_hooks
+                for each in parameters
+            )
         )
 
     @torch.no_grad()

@@ -31,7 +31,7 @@ class _Times(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         x, weight = ctx.saved_tensors
         _Times.was_left.append(left(grad * x, [ctx.weight], _add_up))
-        return grad * weight, None if _Times.was_left[-1] else (grad * x).sum(0)
+        return grad * weight, None if _Times.was_left[-1] else (grad * x).sum(0).to(weight.dtype)
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,23 @@ def test_what_somebody_reads_before_is_added_up_at_once() -> None:
         loss.backward()
     assert _Times.was_left == [False, False]
     assert seen == [[4.0, 7.0]]
+
+
+def test_another_type_than_that_of_the_shares_is_added_up_at_once() -> None:
+    """Sums of half precision are taken in float32, and ``grad`` has the type of its parameter."""
+    half, wide, single = (
+        _ones().detach().bfloat16().requires_grad_(),
+        _ones().detach().double().requires_grad_(),
+        _ones(),
+    )
+    loss = _loss(X, single) + _loss(X, half) + _loss(X.double(), wide)
+    with late_sums(loss):
+        loss.backward()
+    assert sorted(_Times.was_left) == [False, False, True]
+    for weight in (half, wide, single):
+        assert weight.grad is not None
+        assert weight.grad.dtype == weight.dtype
+        assert weight.grad.tolist() == [4.0, 7.0]
 
 
 def test_nothing_is_left_outside_nor_after_an_error() -> None:
