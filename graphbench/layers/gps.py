@@ -16,7 +16,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import make_norm
-from graphbench.layers.normed import Normed, normed_sum
+from graphbench.layers.normed import Normed, feed_forward_norm, normed_sum
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
 
@@ -84,9 +84,8 @@ class GPSBlock(Block):
             residual = next(states) if branch.adds_residual else None
             output, e, batch = branch.output(next(states), e, batch, residual)
             outputs.append(output)
-        mapped, x = self.feed_forward.mapped(normed_sum(outputs, batch) if outputs else h)
-        last = Normed(self.norm_out, x, added=mapped, added_dropout=self.feed_forward.dropout_out)
-        return normed_sum([last], batch), e, batch
+        x = normed_sum(outputs, batch) if outputs else h
+        return feed_forward_norm(self.norm_out, self.feed_forward, x, batch), e, batch
 
 
 class SubLayer(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.layers.dropout import Dropout
+from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.ops.residual_norm import Activation, NormInput, Surroundings, residual_norm_sum, residual_norms
 from graphbench.structures import GraphBatch
@@ -93,6 +94,14 @@ def add_norm(
 ) -> Tensor:
     """(R, dim) ``norm(h + dropout(added))``, see :class:`Normed`; on a GPU one kernel with layer and batch norms."""
     return normed([Normed(norm, h, level, added, dropout)], batch)[0]
+
+
+def feed_forward_norm(
+    norm: nn.Module, feed_forward: FeedForward, h: Tensor, batch: GraphBatch, *, level: Level = "node"
+) -> Tensor:
+    """(R, dim) ``norm(h + feed_forward(h))``, computed as by :func:`add_norm`."""
+    mapped, h = feed_forward.mapped(h)
+    return add_norm(norm, h, mapped, batch, dropout=feed_forward.dropout_out, level=level)
 
 
 def normed_sum(outputs: Sequence[Normed], batch: GraphBatch) -> Tensor:

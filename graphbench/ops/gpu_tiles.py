@@ -55,6 +55,29 @@ def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
+def row_dots(
+    a, b, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr
+):  # fmt: skip
+    """[rows] products of the rows of two tensors, of one head."""
+    b_a = load_rows(a, bos, o_q, n, i_h, HEADS, WIDTH, SPAN, ACC)
+    return tl.sum(b_a * load_rows(b, bos, o_q, n, i_h, HEADS, WIDTH, SPAN, ACC), 1)
+
+
+@triton.jit
+def load_tile(x, o_n, o_c, rows, s_x, WIDTH: tl.constexpr, ACC: tl.constexpr):
+    """[rows, columns] of rows that are ``s_x`` apart; 0 where there is nothing."""
+    mask = (o_n < rows)[:, None] & (o_c < WIDTH)[None, :]
+    return tl.load(x + o_n[:, None] * s_x + o_c[None, :], mask=mask, other=0.0).to(ACC)
+
+
+@triton.jit
+def store_tile(x, b_x, o_n, o_c, rows, WIDTH: tl.constexpr):
+    """Inverse of :func:`load_tile`, without a distance between rows."""
+    mask = (o_n < rows)[:, None] & (o_c < WIDTH)[None, :]
+    tl.store(x + o_n[:, None] * WIDTH + o_c[None, :], b_x.to(x.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def store_output(
     x, exact, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr
 ):  # fmt: skip

@@ -11,7 +11,7 @@ from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import BatchNorm, LayerNorm
-from graphbench.layers.normed import add_norm
+from graphbench.layers.normed import add_norm, feed_forward_norm
 from graphbench.ops.edge_attention import edge_attention
 from graphbench.ops.propagate import gather
 from graphbench.registry import FromContext, register
@@ -103,5 +103,4 @@ class _Finish(nn.Module):
     def forward(self, old: Tensor, new: Tensor, batch: GraphBatch, level: Level) -> Tensor:
         """(R, dim) from the states before, and what attention gives."""
         x = add_norm(self.norm_attention, old, self.out(self.dropout(new)), batch, level=level)
-        mapped, x = self.feed_forward.mapped(x)
-        return add_norm(self.norm_ffn, x, mapped, batch, level=level)
+        return feed_forward_norm(self.norm_ffn, self.feed_forward, x, batch, level=level)

@@ -14,7 +14,7 @@ from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, LayerNorm
-from graphbench.layers.normed import add_norm
+from graphbench.layers.normed import add_norm, feed_forward_norm
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -129,8 +129,7 @@ class SATLayer(Block):
         if self.scale_by_degree:
             new = batch.derived(_inverse_root_degree).to(new.dtype) * new
         x = add_norm(self.norm_attention, h, new, batch, dropout=self.dropout)
-        mapped, x = self.feed_forward.mapped(x)
-        return add_norm(self.norm_ffn, x, mapped, batch, dropout=self.feed_forward.dropout_out), e, batch
+        return feed_forward_norm(self.norm_ffn, self.feed_forward, x, batch), e, batch
 
 
 def _inverse_root_degree(batch: GraphBatch) -> Tensor:

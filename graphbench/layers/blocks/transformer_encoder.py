@@ -11,7 +11,7 @@ from graphbench.layers.contract import Block
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import LayerNorm
-from graphbench.layers.normed import add_norm
+from graphbench.layers.normed import add_norm, feed_forward_norm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -76,5 +76,4 @@ class TransformerEncoder(Block):
             h = h + self.dropout(self.attention(self.norm_attention(h), e, batch))
             return h + self.feed_forward(self.norm_ffn(h)), e, batch
         h = add_norm(self.norm_attention, h, self.attention(h, e, batch), batch, dropout=self.dropout)
-        mapped, h = self.feed_forward.mapped(h)
-        return add_norm(self.norm_ffn, h, mapped, batch, dropout=self.feed_forward.dropout_out), e, batch
+        return feed_forward_norm(self.norm_ffn, self.feed_forward, h, batch), e, batch

@@ -14,7 +14,7 @@ from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import LayerNorm
-from graphbench.layers.normed import add_norm
+from graphbench.layers.normed import add_norm, feed_forward_norm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -92,8 +92,7 @@ class TransformerGNN(Block, TiesParameters):
             x = self._passed(x, batch)
         elif self.position == "beside" and self.local is not None:
             x = x + self._passed(h, batch)
-        mapped, x = self.feed_forward.mapped(x)
-        return add_norm(self.norm_ffn, x, mapped, batch, dropout=self.feed_forward.dropout_out), e, batch
+        return feed_forward_norm(self.norm_ffn, self.feed_forward, x, batch), e, batch
 
     def _passed(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, dim) g(h), h itself where there is no GNN."""

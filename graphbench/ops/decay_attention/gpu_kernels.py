@@ -14,6 +14,7 @@ from graphbench.ops.gpu_tiles import (
     first_of_tile,
     load_rows,
     locate,
+    row_dots,
     row_products,
     softmax_again,
     store_normalizer,
@@ -118,15 +119,6 @@ def forward(
 
 
 @triton.jit
-def along_output(
-    out, grad, bos, o_q, n, i_h, HEADS: tl.constexpr, E: tl.constexpr, SPAN_E: tl.constexpr, ACC: tl.constexpr
-):
-    """[rows] product of what a query gave and its gradient."""
-    b_out = load_rows(out, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-    return tl.sum(b_out * load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC), 1)
-
-
-@triton.jit
 def tile_gradients(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, normalizer, dq, dk, dv, parts, seed,
     OF_QUERIES: tl.constexpr,
@@ -147,7 +139,7 @@ def tile_gradients(
     # [KEYS, SPAN]
     b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
     if OF_QUERIES:
-        b_along = along_output(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
+        b_along = row_dots(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
     for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
         if OF_QUERIES:
             o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
@@ -175,7 +167,7 @@ def tile_gradients(
             b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
         b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
         if not OF_QUERIES:
-            b_along = along_output(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+            b_along = row_dots(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
         b_dz = b_p * (b_dp - b_along[:, None])
         b_ds = b_dz if ADDED else b_dz * b_m
         if OF_QUERIES:

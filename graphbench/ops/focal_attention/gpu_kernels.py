@@ -14,6 +14,7 @@ from graphbench.ops.gpu_tiles import (
     first_of_tile,
     load_rows,
     locate,
+    row_dots,
     row_products,
     softmax_again,
     store_normalizer,
@@ -138,11 +139,9 @@ def along_output(
     SUMS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """[rows] product of what a query gave and its gradient."""
-    b_out = load_rows(out, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-    b_along = tl.sum(b_out * load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC), 1)
+    b_along = row_dots(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
     if SUMS:
-        b_sums = load_rows(sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC)
-        b_along += tl.sum(b_sums * load_rows(grad_sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC), 1)
+        b_along += row_dots(sums, grad_sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC)
     return b_along
 
 

@@ -3,21 +3,7 @@
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dropout
-
-
-@triton.jit
-def load_tile(x, o_n, o_c, last, s_x, WIDTH: tl.constexpr, ACC: tl.constexpr):
-    """[ROWS, SPAN]; 0 where there is nothing."""
-    mask = (o_n < last)[:, None] & (o_c < WIDTH)[None, :]
-    return tl.load(x + o_n[:, None] * s_x + o_c[None, :], mask=mask, other=0.0).to(ACC)
-
-
-@triton.jit
-def store_tile(x, b_x, o_n, o_c, last, WIDTH: tl.constexpr):
-    """Inverse of :func:`load_tile`, without a distance between rows."""
-    mask = (o_n < last)[:, None] & (o_c < WIDTH)[None, :]
-    tl.store(x + o_n[:, None] * WIDTH + o_c[None, :], b_x.to(x.dtype.element_ty), mask=mask)
+from graphbench.ops.gpu_tiles import dropout, load_tile, store_tile
 
 
 @triton.jit
