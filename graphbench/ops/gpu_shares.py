@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphbench.ops.gpu_launch import span_of
-from graphbench.structures.late_sums import Shares, left
+from graphbench.structures.late_sums import Shares, defer
 
 # Gradients of one launch, shares that are read at once, and numbers of a program.
 MOST, SHARES, BLOCK = 96, 64, 64
@@ -21,7 +21,7 @@ ALIGNED = 4
 
 def summed(parts: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """Gradients of parameters from their shares (shares, numbers), None where they are left for the end of the pass."""
-    if left(parts, parameters, add_up):
+    if defer(parts, parameters, add_up):
         return [None] * len(parameters)
     gradients = add_up([Shares(parts, parameters)])[0]
     return [gradient.to(parameter.dtype) for gradient, parameter in zip(gradients, parameters, strict=True)]

@@ -1,7 +1,7 @@
-"""Sums over shares of rows, of all weight gradients of a backward pass, by one kernel at its end.
+"""Partial sums of weight gradients (split-K), of a whole backward pass, added up by one kernel at its end.
 
-The gradients of a linear map of many rows are computed in shares, which a second kernel adds up. No other part of the
-backward pass reads that sum, but on a GPU the next map waits for it; in a step of GPS on ZINC there are sixty.
+The gradients of a linear map of many rows are computed in shares of them, which a second kernel adds up. No other part
+of the backward pass reads that sum, but on a GPU the next map waits for it; in a step of GPS on ZINC there are sixty.
 Within :func:`late_sums` operators leave their shares, and ``grad`` of their parameters is set when it ends.
 """
 
@@ -106,8 +106,8 @@ def late_sums(root: Tensor) -> Iterator[None]:
         _open = before
 
 
-def left(parts: Tensor, parameters: Sequence[Tensor], add_up: AddUp) -> bool:
-    """Whether the shares (shares, numbers) of these gradients are added up later, by ``add_up``."""
+def defer(parts: Tensor, parameters: Sequence[Tensor], add_up: AddUp) -> bool:
+    """Leaves the shares (shares, numbers) of these gradients to ``add_up`` at the end; False where they cannot wait."""
     if _open is None or not parameters or not _open.may_wait(parts, parameters):
         return False
     _open.leave(Shares(parts, parameters), add_up)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.structures.late_sums import Shares, late_sums, left
+from graphbench.structures.late_sums import Shares, defer, late_sums
 
 
 def _add_up(shares: Sequence[Shares]) -> list[list[Tensor]]:
@@ -30,7 +30,7 @@ class _Times(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         x, weight = ctx.saved_tensors
-        _Times.was_left.append(left(grad * x, [ctx.weight], _add_up))
+        _Times.was_left.append(defer(grad * x, [ctx.weight], _add_up))
         return grad * weight, None if _Times.was_left[-1] else (grad * x).sum(0).to(weight.dtype)
 
 

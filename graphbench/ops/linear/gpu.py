@@ -12,7 +12,7 @@ from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_st
 from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import backward
-from graphbench.structures.late_sums import Shares, left
+from graphbench.structures.late_sums import Shares, defer
 
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
 # bytes at a time.
@@ -89,7 +89,7 @@ def gradients(
             DEPTH=DEPTH, **known,
         )  # fmt: skip
     of_rows = dh if wanted[0] else None
-    if shares > 1 and left(parts, parameters, add_up):
+    if shares > 1 and defer(parts, parameters, add_up):
         return of_rows, None, None
     sums = parts[0] if shares == 1 else add_up([Shares(parts, [parts[0]])])[0][0]
     return of_rows, sums[: f * d].view(f, d), sums[f * d :] if wanted[1] else None
