@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphbench.ops import backend
 from graphbench.ops.gpu_blocks import Block, Blocks, block_tables, tables_for
-from graphbench.ops.gpu_tables import tile_table, two_tile_tables
+from graphbench.ops.gpu_tables import tile_table
 from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
@@ -160,27 +160,6 @@ def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) ->
     within = np.arange(count.sum()) - np.repeat(count.cumsum() - count, count)
     table = np.stack([np.repeat(chosen, count), rows * within], axis=1)
     return torch.from_numpy(table).to(ragged.device, non_blocking=True)
-
-
-def prepare_row_tiles(ragged: Ragged, rows: int, keys: int) -> None:
-    """Makes both tables that :func:`row_tiles` is asked for by ``derived``, of a padded batch in one launch.
-
-    Args:
-        ragged: the partition; of one whose sizes are known the tables are made as they are asked for.
-        rows: of a tile of the one.
-        keys: of a tile of the other.
-    """
-    if not isinstance(ragged, CapacityRagged) or rows == keys or ragged.knows(row_tiles, rows):
-        return
-    graphs, rooms = ragged.num_graphs, [ragged.num_rows // each + ragged.num_graphs for each in (rows, keys)]
-    tables = [torch.empty(room, 2, dtype=torch.int64, device=ragged.device) for room in rooms]
-    with torch.cuda.device_of(tables[0]):
-        two_tile_tables[graphs + 1, 2](
-            ragged.ptr, *tables, graphs, *rooms, ROWS=rows, KEYS=keys, BLOCK=TABLE_BLOCK, num_warps=1,
-            enable_fp_fusion=True,
-        )  # fmt: skip
-    for table, each in zip(tables, (rows, keys), strict=True):
-        ragged.keep(table, row_tiles, each)
 
 
 def tiles_of(ragged: Ragged, smaller: int, largest: int, rows: int) -> Tensor:

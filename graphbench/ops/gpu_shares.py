@@ -10,11 +10,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphbench.ops.gpu_launch import span_of
 from graphbench.structures.late_sums import Shares, defer
 
-# Gradients of one launch, shares that are read at once, and numbers of a program.
-MOST, SHARES, BLOCK = 96, 64, 64
+# Gradients of one launch, shares that are read at once, and numbers of a program, which looks for its gradient first.
+MOST, SHARES, BLOCK = 96, 8, 512
 # Numbers at multiples of which a gradient lies: 16 bytes.
 ALIGNED = 4
 
@@ -41,7 +40,7 @@ def add_up(given: Sequence[Shares]) -> list[list[Tensor]]:
             add_shares[(begins[-1],)](
                 tuple(each.parts for each in given[some]), sums, tuple(counts), tuple(numbers[some]),
                 tuple(begins[:-1]), tuple(offsets[:-1][some]), COUNT=len(counts),
-                SHARES=min(SHARES, span_of(max(counts))), BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
+                SHARES=SHARES, BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
     return [
         [part.view_as(parameter) for part, parameter in zip(_split(sums[offset:], each), each.parameters, strict=True)]

@@ -13,26 +13,9 @@ def tiles_of(ptr, o_g, m_g, smaller, largest, ROWS: tl.constexpr):
 
 @triton.jit(do_not_specialize=["graphs", "room", "smaller", "largest"])
 def tile_table(ptr, tiles, graphs, room, smaller, largest, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """The table of tiles of some graphs: a program per graph, and one behind the last."""
-    fill_table(ptr, tiles, graphs, room, smaller, largest, ROWS, BLOCK)
+    """Lines (graph, first row within it) of the tiles of some graphs: a program per graph, and one behind the last.
 
-
-@triton.jit(do_not_specialize=["graphs", "room", "of_keys"])
-def two_tile_tables(
-    ptr, tiles, key_tiles, graphs, room, of_keys, ROWS: tl.constexpr, KEYS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """The tables of all tiles of ROWS and of KEYS rows, with room for so many lines each: program (graph, table)."""
-    if tl.program_id(1) == 0:
-        fill_table(ptr, tiles, graphs, room, 0, room * ROWS, ROWS, BLOCK)
-    else:
-        fill_table(ptr, key_tiles, graphs, of_keys, 0, of_keys * KEYS, KEYS, BLOCK)
-
-
-@triton.jit
-def fill_table(ptr, tiles, graphs, room, smaller, largest, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Lines (graph, first row within it) of one graph's tiles; a program behind the last graph fills what is left.
-
-    Those are tiles behind the rows of the last graph.
+    That fills what is left with tiles behind the rows of the last graph.
     """
     i_g, o_b = tl.program_id(0), tl.arange(0, BLOCK)
     b_before = tl.zeros([BLOCK], dtype=tl.int64)

@@ -22,15 +22,19 @@ TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 """(major, minor) of the compiler: each PyTorch has its own, 2.7 has 3.3 and 2.11 has 3.6."""
 # Triton 3.3 fails on interleaved tiles that are transposed later: there random numbers cost four times as much.
 _INTERLEAVE = tl.constexpr(TRITON >= (3, 4))
+# Of Philox: from seven on its numbers pass all tests of BigCrush (Salmon et al., 2011), and ten take 1.4 times as long.
+_ROUNDS = tl.constexpr(7)
 
 
 @triton.jit
 def locate(tiles, ptr, SIZE: tl.constexpr):
-    """(graph, its first row in the batch, its rows, [SIZE] rows of the tile within the graph)."""
+    """(graph, its first row in the batch, its rows, [SIZE] rows of the tile within the graph).
+
+    Rows within a graph are 32 bits wide, what counts in the whole batch or in pairs of rows is 64.
+    """
     i_g = tl.load(tiles + 2 * tl.program_id(0))
     bos = tl.load(ptr + i_g)
-    o_q = tl.load(tiles + 2 * tl.program_id(0) + 1) + tl.arange(0, SIZE)
-    return i_g, bos, tl.load(ptr + i_g + 1) - bos, o_q
+    return i_g, bos, (tl.load(ptr + i_g + 1) - bos).to(tl.int32), first_of_tile(tiles) + tl.arange(0, SIZE)
 
 
 @triton.jit
@@ -42,16 +46,16 @@ def load_rows(
     ``first``: column that ``x`` points to.
     """
     o_c = tl.arange(0, SPAN)
-    o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
-    return tl.load(x + o_x, mask=(o_q < n)[:, None] & (first + o_c < WIDTH)[None, :], other=0.0).to(ACC)
+    p_x = x + (bos * HEADS + i_h) * WIDTH + o_q[:, None] * (HEADS * WIDTH) + o_c[None, :]
+    return tl.load(p_x, mask=(o_q < n)[:, None] & (first + o_c < WIDTH)[None, :], other=0.0).to(ACC)
 
 
 @triton.jit
 def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr):
     """Inverse of :func:`load_rows`."""
     o_c = tl.arange(0, SPAN)
-    o_x = ((bos + o_q)[:, None] * HEADS + i_h) * WIDTH + o_c[None, :]
-    tl.store(x + o_x, b_x.to(x.dtype.element_ty), mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :])
+    p_x = x + (bos * HEADS + i_h) * WIDTH + o_q[:, None] * (HEADS * WIDTH) + o_c[None, :]
+    tl.store(p_x, b_x.to(x.dtype.element_ty), mask=(o_q < n)[:, None] & (o_c < WIDTH)[None, :])
 
 
 @triton.jit
@@ -91,15 +95,30 @@ def store_output(
 
 
 @triton.jit
+def parts_of_tf32(b_x):
+    """``b_x`` as a sum of two: its upper 11 bits, rounded, and the rest, of which the tensor cores read 11 more."""
+    b_upper = ((b_x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return b_upper, b_x - b_upper
+
+
+@triton.jit
 def dot(b_a, b_b, ACC: tl.constexpr):
     """``a b`` without loss of precision."""
-    return tl.dot(b_a, b_b, input_precision=_PRECISION, out_dtype=ACC)
+    return dot_as(b_a, b_b, ACC, ACC)
 
 
 @triton.jit
 def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
     """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC."""
-    return tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
+    if DOT == tl.float32:
+        b_a1, b_a2 = parts_of_tf32(b_a)
+        b_b1, b_b2 = parts_of_tf32(b_b)
+        b_sum = tl.dot(b_a1, b_b2, input_precision="tf32")
+        b_sum = tl.dot(b_a2, b_b1, b_sum, input_precision="tf32")
+        b_sum = tl.dot(b_a1, b_b1, b_sum, input_precision="tf32")
+    else:
+        b_sum = tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
+    return b_sum
 
 
 @triton.jit
@@ -130,16 +149,16 @@ def store_normalizer(normalizer, b_max, b_sum, o_rows, m_rows):
 
 @triton.jit
 def softmax_again(b_z, normalizer, o_rows, m_rows):
-    """[rows, keys] weights from scores, by what :func:`store_normalizer` has kept of their rows."""
+    """Weights from scores, by what :func:`store_normalizer` has kept of their rows, one per row or column of scores."""
     p_row = normalizer + 2 * o_rows
-    b_p = tl.exp(b_z - tl.load(p_row, mask=m_rows, other=0.0)[:, None])
-    return b_p * tl.load(p_row + 1, mask=m_rows, other=0.0)[:, None]
+    b_p = tl.exp(b_z - tl.load(p_row, mask=m_rows, other=0.0))
+    return b_p * tl.load(p_row + 1, mask=m_rows, other=0.0)
 
 
 @triton.jit
 def first_of_tile(tiles):
     """First row of the tile within its graph."""
-    return tl.load(tiles + 2 * tl.program_id(0) + 1)
+    return tl.load(tiles + 2 * tl.program_id(0) + 1).to(tl.int32)
 
 
 @triton.jit
@@ -155,7 +174,7 @@ def kept(seed, o_rows, first, P: tl.constexpr, SIZE: tl.constexpr, INTERLEAVE: t
     o_n = o_rows[:, None]
     b_counter = tl.broadcast_to((o_entry // (4 // SHARE)).to(tl.uint32)[None, :], [o_rows.shape[0], SIZE // SHARE])
     b_low, b_high = o_n.to(tl.uint32) + b_counter * 0, (o_n >> 32).to(tl.uint32) + b_counter * 0
-    b_0, b_1, b_2, b_3 = tl.philox(tl.load(seed), b_low, b_high, b_counter, b_counter * 0)
+    b_0, b_1, b_2, b_3 = tl.philox(tl.load(seed), b_low, b_high, b_counter, b_counter * 0, _ROUNDS)
     if INTERLEAVE:
         b_words = tl.interleave(tl.interleave(b_0, b_2), tl.interleave(b_1, b_3))
     else:

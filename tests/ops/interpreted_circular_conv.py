@@ -50,6 +50,6 @@ def test_error_in_float32() -> None:
 
 def test_larger_graphs_are_transformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "LARGEST", 16)
-    monkeypatch.setattr(gpu, "forward", None)
+    monkeypatch.setattr(gpu, "circular_conv_forward", None)
     using, inputs = case([17, 3], True)
     assert_same(using("gpu"), using("reference"), inputs)

@@ -14,7 +14,7 @@ from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import DEVICE, assert_rounded_gradients, assert_same, assert_within_budget
 from tests.ops.test_decay_attention import OPTIONS, index_for, inputs_for
 
-SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 8)}
+SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 32, 4)) for size in (2, 4, 8)}
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from graphbench.structures import Ragged
 from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_focal_attention import KINDS, inputs_for, rings
 
-SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 16, 4)) for size in (2, 4, 8)}
+SMALL = {size: dict.fromkeys((16, 32, 64, 128), (16, 32, 4)) for size in (2, 4, 8)}
 REACH = (None, 1, 2)
 
 

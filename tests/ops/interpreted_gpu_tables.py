@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphbench.ops import gpu_launch
-from graphbench.ops.gpu_launch import prepare_row_tiles, row_tiles, tiles_on_device
+from graphbench.ops.gpu_launch import row_tiles, tiles_on_device
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import Capacity, CapacityRagged
 from tests.ops.ragged_inputs import DEVICE
@@ -26,18 +26,3 @@ def test_tables_are_those_of_known_sizes(
     assert found[: len(expected)].tolist() == expected.tolist()
     assert found[len(expected) :].tolist() == [[len(sizes) - 1, sizes[-1]]] * (len(found) - len(expected))
     assert len(found) == known.num_rows // 16 + len(sizes)
-
-
-def test_two_tables_from_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are those of one launch each, and nobody computes them again."""
-    monkeypatch.setattr(gpu_launch, "TABLE_BLOCK", 2)
-    known = Ragged.from_sizes([3, 0, 70, 1, 0], DEVICE)
-    ragged = CapacityRagged(known.ptr, Capacity(4, 1, known.num_rows, 0, 70))
-    expected = [tiles_on_device(ragged, rows) for rows in (64, 16)]
-    prepare_row_tiles(ragged, 64, 16)
-    monkeypatch.setattr(gpu_launch, "tile_table", None)
-    monkeypatch.setattr(gpu_launch, "two_tile_tables", None)
-    prepare_row_tiles(ragged, 64, 16)
-    assert [ragged.derived(row_tiles, rows).tolist() for rows in (64, 16)] == [each.tolist() for each in expected]
-    prepare_row_tiles(known, 64, 16)
-    assert not known.knows(row_tiles, 64)

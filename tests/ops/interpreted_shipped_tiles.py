@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops import gpu_launch
+from graphbench.ops.decay_attention import decay_attention
 from graphbench.ops.embedding_sum import embedding_sum
 from graphbench.ops.gpu_blocks import Block
 from graphbench.ops.linear import gpu as linear_gpu
@@ -37,21 +38,32 @@ def assert_precise(using: Callable[[str], Callable[..., Tensor]], inputs: list[T
     assert_within_budget(using("gpu"), using("reference"), inputs)
 
 
-@pytest.mark.parametrize("rows", [linear_gpu.ROWS, 64])
-def test_linear_maps(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_gpu, "ROWS", rows)
+@pytest.mark.parametrize(
+    "spans", [linear_gpu.SPANS, linear_gpu.SPANS_OF_MANY, (64, 64), (128, 32)], ids=lambda x: "x".join(map(str, x))
+)
+def test_linear_maps(spans: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_gpu, "SPANS", spans)
     inputs = inputs_of((300, 96), (64, 96), (64,))
     assert_precise(lambda backend: lambda *x: linear(*x, act="relu", backend=backend), inputs)
 
 
-@pytest.mark.parametrize("block", [None, (64, 16, 4), (64, 64, 4)], ids=["shipped", "64x16", "64x64"])
-def test_softmax_attention(block: Block | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [None, (32, 16, 4), (64, 16, 4), (64, 64, 4), (128, 32, 8)], ids=str)
+@pytest.mark.parametrize("operator", ["softmax", "decay"])
+def test_attention(operator: str, block: Block | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if block is not None:
         every = {operand: dict.fromkeys((16, 32), block) for operand in (2, 4, 8)}
         monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: every)
-    ragged = Ragged.from_sizes([90, 20], DEVICE)
-    inputs = inputs_of(*[(110, HEADS, 24)] * 3)
-    assert_precise(lambda backend: lambda *x: softmax_attention(*x, ragged, backend=backend), inputs)
+    ragged = Ragged.from_sizes([150, 20], DEVICE)
+    inputs = inputs_of(*[(170, HEADS, 24)] * 3)
+    if operator == "softmax":
+        assert_precise(lambda backend: lambda *x: softmax_attention(*x, ragged, backend=backend), inputs)
+        return
+    index = torch.randint(9, (ragged.num_pairs,), dtype=torch.uint8, device=DEVICE)
+    start = torch.tensor([0.5, 3.0], device=DEVICE)
+    assert_precise(
+        lambda backend: lambda *x: decay_attention(*x, ragged, index, start.to(x[0].dtype), decay=0.6, backend=backend),
+        inputs,
+    )
 
 
 def test_embedding_sum() -> None:

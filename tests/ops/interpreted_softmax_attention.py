@@ -22,7 +22,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         gpu_launch,
         "blocks_on",
-        lambda device, kernels: {size: dict.fromkeys((16, 32, 128), (16, 16, 4)) for size in (2, 4, 8)},
+        lambda device, kernels: {size: dict.fromkeys((16, 32, 128), (16, 32, 4)) for size in (2, 4, 8)},
     )
 
 

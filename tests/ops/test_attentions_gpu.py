@@ -34,9 +34,9 @@ PAIRS = RAGGED.num_pairs
 MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
 SLOPED = Decay(0.6, slope=0.1)
 KEPT = {
-    *((operator, "backward", torch.float32, 64, 90) for operator in ("focal", "decay")),
+    *((operator, f"{operator}_attention_backward", torch.float32, 64, 90) for operator in ("focal", "decay")),
     ("flow", "weighted_rows", torch.float32, 80, 90),
-    *(("focal", "forward", torch.bfloat16, 64, capability) for capability in SHARED),
+    *(("focal", "focal_attention_forward", torch.bfloat16, 64, capability) for capability in SHARED),
 }
 """Kernels that keep two registers per thread in memory: 168 is the most (backward), or 128 (forward)."""
 exhaustive = pytest.mark.exhaustive
@@ -78,7 +78,7 @@ def flow(kind: torch.dtype, width: int, sizes: list[int], p: float) -> tuple[Mod
 def check_pairs(call: tuple[ModuleType, Callable[[], Tensor]], kind: torch.dtype, capability: int = 90) -> None:
     """Forward, backward, and the sum of what learned start points have from every tile."""
     programs = compiled_launches(capability, *call)
-    names = [kernel.__name__ for kernel, _ in programs]
+    names = [kernel.__name__.rpartition("attention_")[2] for kernel, _ in programs]
     assert names in (["forward", "backward"], ["forward", "backward", "add_shares"])
     for name, (_, program) in zip(names, programs, strict=True):
         check_program(program, kind, capability, tensor_cores=name != "add_shares")

@@ -49,7 +49,7 @@ def test_error_of_a_small_proportion() -> None:
 
 @of_kernels
 def test_half_precision_takes_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "blend", forward=None)
+    set_kernels(monkeypatch, "blend", blend_forward=None)
     using, inputs = case(3)
     half = [x.detach().bfloat16() for x in inputs]
     assert torch.equal(using("gpu")(*half), using("cpu")(*half))

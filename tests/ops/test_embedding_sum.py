@@ -69,7 +69,7 @@ def test_unknown_categories_are_visible() -> None:
 
 @of_kernels
 def test_large_tables_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "embedding_sum", LARGEST=10, forward=None)
+    set_kernels(monkeypatch, "embedding_sum", LARGEST=10, embedding_sum_forward=None)
     using, tables = case(12, [11])
     assert_same(using("gpu"), using("reference"), tables)
 

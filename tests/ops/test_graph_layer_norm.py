@@ -80,7 +80,7 @@ def test_a_constant_far_from_zero_has_no_variance() -> None:
 
 @of_kernels
 def test_large_graphs_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, forward=None)
+    set_kernels(monkeypatch, "graph_layer_norm", LARGEST=16, graph_layer_norm_forward=None)
     using, inputs = case([17, 3])
     assert_same(using("gpu"), using("reference"), inputs)
 

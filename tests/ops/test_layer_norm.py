@@ -91,7 +91,7 @@ def test_a_part_of_wider_rows_and_rows_that_are_too_wide(monkeypatch: pytest.Mon
         return lambda wide, *others: using(backend)(wide[:, :20], *others, wide[:, 20:])
 
     assert_same(of("gpu"), of("reference"), [wide, weight, bias])
-    set_kernels(monkeypatch, "layer_norm", WIDEST=19, forward=None)
+    set_kernels(monkeypatch, "layer_norm", WIDEST=19, layer_norm_forward=None)
     assert_same(of("gpu"), of("reference"), [wide, weight, bias])
 
 

@@ -107,7 +107,7 @@ def test_parts_of_wider_rows_and_no_gradient_of_rows() -> None:
 def test_large_weights_and_many_odd_rows_take_the_products_of_torch(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_kernels(monkeypatch, "linear", **{limit: 20}, backward=None)
+    set_kernels(monkeypatch, "linear", **{limit: 20}, linear_backward=None)
     using, inputs = case(33, "relu")
     assert torch.equal(using("gpu")(*inputs), cpu.linear_and_rows(*inputs, True)[0])
     assert_same(using("gpu"), using("reference"), inputs)

@@ -32,7 +32,9 @@ def test_compiles_for_a_gpu(together: str, rows: int, capability: int) -> None:
     programs = compiled_launches(capability, gpu, lambda: torch.cat(gpu.residual_norms(inputs, together == "summed")))
     staged = {"share_moments", "share_gradient_sums"} if rows > gpu.FEW else set()
     module = gpu.gpu_kernels if together == "alone" else gpu.gpu_lists
-    assert {getattr(module, name).fn for name in {"forward", "backward"} | staged} <= {kernel for kernel, _ in programs}
+    assert {getattr(module, name).fn for name in {"residual_norm_forward", "residual_norm_backward"} | staged} <= {
+        kernel for kernel, _ in programs
+    }
     for _, program in programs:
         check_program(program, torch.float32, capability)
         check_machine_code(program)

@@ -41,7 +41,7 @@ def test_error_in_float32() -> None:
 
 @of_kernels
 def test_wider_networks_take_the_torch_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "sine_network", WIDEST=16, forward=None)
+    set_kernels(monkeypatch, "sine_network", WIDEST=16, sine_network_forward=None)
     values = placed(parameters(5, 20, 2, 40))
     assert_same(*(using(backend, 9, torch.float64) for backend in (BACKEND, "reference")), values)
 

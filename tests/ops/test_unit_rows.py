@@ -38,7 +38,7 @@ def test_parts_of_wider_rows_and_what_is_no_number(monkeypatch: pytest.MonkeyPat
     expected = unit_rows(wide[:, 5:25], backend="cpu")
     assert expected.isnan().any(1).sum() == 1
     torch.testing.assert_close(unit_rows(wide[:, 5:25], backend="gpu"), expected, equal_nan=True)
-    set_kernels(monkeypatch, "unit_rows", WIDEST=19, forward=None)
+    set_kernels(monkeypatch, "unit_rows", WIDEST=19, unit_rows_forward=None)
     torch.testing.assert_close(unit_rows(wide[:, 5:25], backend="gpu"), expected, equal_nan=True)
 
 

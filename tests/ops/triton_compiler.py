@@ -107,9 +107,17 @@ def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_co
     assert program.metadata.shared <= SHARED[capability]
     assert not re.search(r"\b(atom|red)\.", code), "atomics would make the gradient depend on the order of arrival"
     if tensor_cores:
-        asked = re.findall(r"tt\.dot [^\n]*", program.asm["ttir"])
+        asked = re.findall(r"(%\w+) = tt\.dot (%\w+), (%\w+), (%\w+), inputPrecision = (\w+)", program.asm["ttir"])
         assert asked
-        assert all("inputPrecision = tf32x3" in product for product in asked), asked
+        in_parts = [product[:4] for product in asked if product[4] != "tf32x3"]
+        assert {product[4] for product in asked} <= {"tf32", "tf32x3"}
+        assert len(in_parts) % 3 == 0
+        for first, second, third in zip(in_parts[::3], in_parts[1::3], in_parts[2::3], strict=True):
+            # Upper parts a and b, which are multiplied last, have met each other's lower parts.
+            _, upper_a, upper_b, _ = third
+            assert (first[1], second[2]) == (upper_a, upper_b)
+            assert len({upper_a, upper_b, first[2], second[1]}) == 4
+            assert (second[3], third[3]) == (first[0], second[0])
     else:
         assert "tf32" not in code
     if kind != torch.float64:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.blend import cpu
-from graphbench.ops.blend.gpu_kernels import backward, forward
+from graphbench.ops.blend.gpu_kernels import blend_backward, blend_forward
 from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
 
 # Entries of a program.
@@ -36,7 +36,7 @@ class _Blend(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
         out = torch.empty_like(a)
         with torch.cuda.device_of(a):
-            forward[(-(-a.numel() // ENTRIES),)](a, b, gamma, out, a.numel(), **constants(a.dtype))
+            blend_forward[(-(-a.numel() // ENTRIES),)](a, b, gamma, out, a.numel(), **constants(a.dtype))
         ctx.save_for_backward(a, b, gamma)
         return out
 
@@ -47,5 +47,5 @@ class _Blend(torch.autograd.Function):
         programs, grad = -(-a.numel() // ENTRIES), grad.contiguous()
         da, db, parts = torch.empty_like(a), torch.empty_like(b), a.new_empty(programs)
         with torch.cuda.device_of(a):
-            backward[(programs,)](a, b, gamma, grad, da, db, parts, a.numel(), **constants(a.dtype))
+            blend_backward[(programs,)](a, b, gamma, grad, da, db, parts, a.numel(), **constants(a.dtype))
         return da, db, parts.sum() if ctx.needs_input_grad[2] else None

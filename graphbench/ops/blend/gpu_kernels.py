@@ -5,7 +5,7 @@ import triton.language as tl
 
 
 @triton.jit(do_not_specialize=["size"])
-def forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
+def blend_forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
     """Entries of the mixture."""
     o_x = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
     share = tl.load(gamma).to(ACC)
@@ -17,7 +17,7 @@ def forward(a, b, gamma, out, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["size"])
-def backward(a, b, gamma, grad, da, db, parts, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
+def blend_backward(a, b, gamma, grad, da, db, parts, size, ENTRIES: tl.constexpr, ACC: tl.constexpr):
     """Gradients of both, and a part of that of ``gamma``."""
     o_x = tl.program_id(0).to(tl.int64) * ENTRIES + tl.arange(0, ENTRIES)
     share = tl.load(gamma).to(ACC)

@@ -10,7 +10,7 @@ from torch import Tensor
 from graphbench.ops import backend
 from graphbench.ops.backend import first_order
 from graphbench.ops.circular_conv import cpu
-from graphbench.ops.circular_conv.gpu_kernels import forward, rows_gradient, taps_gradient
+from graphbench.ops.circular_conv.gpu_kernels import circular_conv_forward, rows_gradient, taps_gradient
 from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
 from graphbench.structures import Ragged
 from graphbench.structures.size_groups import size_groups
@@ -51,7 +51,7 @@ class _CircularConv(torch.autograd.Function):
         known = constants(u.shape[1], torch.promote_types(u.dtype, filters.dtype), gate is not None)
         tiles, factor = ragged.derived(row_tiles, ROWS), u if gate is None else gate
         with torch.cuda.device_of(u):
-            forward[len(tiles), -(-u.shape[1] // known["SPAN"])](
+            circular_conv_forward[len(tiles), -(-u.shape[1] // known["SPAN"])](
                 u, filters, factor, ragged.ptr, sizes.first_tap, tiles, out,
                 u.stride(0), filters.stride(0), factor.stride(0), **known,
             )  # fmt: skip

@@ -9,11 +9,14 @@ import triton.language as tl
 
 from graphbench.ops.gpu_tiles import locate
 
+# Rows that are under way from memory together.
+_STEPS = tl.constexpr(8)
+
 
 @triton.jit
-def load_row(x, i_x, s_x, o_c, WIDTH: tl.constexpr, ACC: tl.constexpr):
-    """[SPAN] channels of a row."""
-    return tl.load(x + i_x * s_x + o_c, mask=o_c < WIDTH, other=0.0).to(ACC)
+def load_row(x, first, i, n, s_x, o_c, WIDTH: tl.constexpr, ACC: tl.constexpr):
+    """[SPAN] channels of row i of the n rows from ``first`` on; 0 behind them."""
+    return tl.load(x + (first + i) * s_x + o_c, mask=(i < n) & (o_c < WIDTH), other=0.0).to(ACC)
 
 
 @triton.jit
@@ -31,7 +34,7 @@ def rows_of(x, bos, o_t, n, s_x, o_c, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def forward(
+def circular_conv_forward(
     u, taps, gate, ptr, tap_ptr, tiles, out, s_u, s_taps, s_gate,
     GATED: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -40,9 +43,10 @@ def forward(
     first, o_c = tl.load(tap_ptr + i_g), tl.program_id(1) * SPAN + tl.arange(0, SPAN)
     # [ROWS, SPAN]
     b_out = tl.zeros([ROWS, SPAN], dtype=ACC)
-    for i in range(0, n):
-        b_u = load_row(u, bos + i, s_u, o_c, WIDTH, ACC)
-        b_out += b_u[None, :] * load_turned(taps, first, o_t - i, n, s_taps, o_c, WIDTH, ACC)
+    for i_s in range(0, n, _STEPS):
+        for i in tl.static_range(_STEPS):
+            b_u = load_row(u, bos, i_s + i, n, s_u, o_c, WIDTH, ACC)
+            b_out += b_u[None, :] * load_turned(taps, first, o_t - i_s - i, n, s_taps, o_c, WIDTH, ACC)
     if GATED:
         p_gate, m_gate = rows_of(gate, bos, o_t, n, s_gate, o_c, WIDTH)
         b_out *= tl.load(p_gate, mask=m_gate, other=0.0).to(ACC)
@@ -60,13 +64,14 @@ def rows_gradient(
     first, o_c = tl.load(tap_ptr + i_g), tl.program_id(1) * SPAN + tl.arange(0, SPAN)
     # [ROWS, SPAN]
     b_du, b_out = tl.zeros([ROWS, SPAN], dtype=ACC), tl.zeros([ROWS, SPAN], dtype=ACC)
-    for i in range(0, n):
-        b_grad = load_row(grad, bos + i, s_grad, o_c, WIDTH, ACC)
-        if GATED:
-            b_grad *= load_row(gate, bos + i, s_gate, o_c, WIDTH, ACC)
-            b_u = load_row(u, bos + i, s_u, o_c, WIDTH, ACC)
-            b_out += b_u[None, :] * load_turned(taps, first, o_t - i, n, s_taps, o_c, WIDTH, ACC)
-        b_du += b_grad[None, :] * load_turned(taps, first, i - o_t, n, s_taps, o_c, WIDTH, ACC)
+    for i_s in range(0, n, _STEPS):
+        for i in tl.static_range(_STEPS):
+            b_grad = load_row(grad, bos, i_s + i, n, s_grad, o_c, WIDTH, ACC)
+            if GATED:
+                b_grad *= load_row(gate, bos, i_s + i, n, s_gate, o_c, WIDTH, ACC)
+                b_u = load_row(u, bos, i_s + i, n, s_u, o_c, WIDTH, ACC)
+                b_out += b_u[None, :] * load_turned(taps, first, o_t - i_s - i, n, s_taps, o_c, WIDTH, ACC)
+            b_du += b_grad[None, :] * load_turned(taps, first, i_s + i - o_t, n, s_taps, o_c, WIDTH, ACC)
     p_du, m_du = rows_of(du, bos, o_t, n, WIDTH, o_c, WIDTH)
     tl.store(p_du, b_du.to(du.dtype.element_ty), mask=m_du)
     if GATED:
@@ -91,10 +96,11 @@ def taps_gradient(
     b_dtaps = tl.zeros([ROWS, SPAN], dtype=ACC)
     for i_g in range(tl.load(size_ptr + i_s), tl.load(size_ptr + i_s + 1)):
         bos = tl.load(ptr + tl.load(graphs + i_g))
-        for i in range(0, n):
-            b_grad = load_row(grad, bos + i, s_grad, o_c, WIDTH, ACC)
-            if GATED:
-                b_grad *= load_row(gate, bos + i, s_gate, o_c, WIDTH, ACC)
-            b_dtaps += b_grad[None, :] * load_turned(u, bos, i - o_k, n, s_u, o_c, WIDTH, ACC)
+        for i_t in range(0, n, _STEPS):
+            for i in tl.static_range(_STEPS):
+                b_grad = load_row(grad, bos, i_t + i, n, s_grad, o_c, WIDTH, ACC)
+                if GATED:
+                    b_grad *= load_row(gate, bos, i_t + i, n, s_gate, o_c, WIDTH, ACC)
+                b_dtaps += b_grad[None, :] * load_turned(u, bos, i_t + i - o_k, n, s_u, o_c, WIDTH, ACC)
     p_taps, m_taps = rows_of(dtaps, first, o_k, n, WIDTH, o_c, WIDTH)
     tl.store(p_taps, b_dtaps.to(dtaps.dtype.element_ty), mask=m_taps)

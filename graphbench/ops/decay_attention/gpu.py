@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
-from graphbench.ops.decay_attention.gpu_kernels import backward, forward
+from graphbench.ops.decay_attention.gpu_kernels import decay_attention_backward, decay_attention_forward
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.gpu_launch import (
     WIDEST,
@@ -86,7 +86,7 @@ class _Attention(torch.autograd.Function):
         tiles = ragged.derived(row_tiles, rows)
         (out, exact), normalizer = output_of(v), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
-            forward[len(tiles), q.shape[1]](
+            decay_attention_forward[len(tiles), q.shape[1]](
                 q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, exact, normalizer, seed,
                 ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
@@ -102,12 +102,12 @@ class _Attention(torch.autograd.Function):
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
         rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
-        of_queries, of_keys = ragged.derived(row_tiles, rows), ragged.derived(row_tiles, keys)
-        parts = normalizer.new_empty(len(of_queries), q.shape[1])
+        tiles = ragged.derived(row_tiles, rows)
+        parts = normalizer.new_empty(len(tiles), q.shape[1])
         with torch.cuda.device_of(q):
-            backward[len(of_queries) + len(of_keys), q.shape[1]](
-                q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, of_queries, of_keys, len(of_queries), out, grad,
-                normalizer, dq, dk, dv, parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
+            decay_attention_backward[len(tiles), q.shape[1], 2](
+                q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, normalizer, dq, dk, dv,
+                parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
             )  # fmt: skip
         dstart = summed(parts, [start])[0] if ctx.needs_input_grad[3] else None
         return *gradients, dstart, None, None, None, None, None

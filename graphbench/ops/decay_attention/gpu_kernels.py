@@ -12,6 +12,7 @@ from graphbench.ops.gpu_tiles import (
     dot_as,
     dropout,
     first_of_tile,
+    kept,
     load_rows,
     locate,
     row_dots,
@@ -29,13 +30,13 @@ _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
 
 @triton.jit
 def damped(
-    b_s, index, bop, o_q, o_k, n, b_start,
+    b_s, index, bop, i_q, i_k, n, b_start,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """(z, M, dM/ds) [ROWS, KEYS], with ln M for M where it is ``ADDED``; z is minus infinity where nothing is seen."""
-    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
-    b_index = tl.load(index + bop + o_q[:, None] * n + o_k[None, :], mask=m_qk, other=0)
+    """(z, M, dM/ds) of pairs, with ln M for M where it is ``ADDED``; z is minus infinity where nothing is seen."""
+    m_qk = (i_q < n) & (i_k < n)
+    b_index = tl.load(index + bop + i_q.to(tl.int64) * n + i_k, mask=m_qk, other=0)
     if HOPS:
         m_lost, m_kept = b_index == _UNREACHABLE, b_index == _TOKEN
     else:
@@ -70,7 +71,7 @@ def damped(
 
 
 @triton.jit
-def forward(
+def decay_attention_forward(
     q, k, v, index, starts, ptr, pair_ptr, tiles, out, exact, normalizer, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -93,7 +94,7 @@ def forward(
     # [ROWS, SPAN_E]
     b_out = tl.zeros([ROWS, SPAN_E], dtype=ACC)
     for i_s in range(0, n, KEYS):
-        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        o_k = i_s + tl.arange(0, KEYS)
         # [ROWS, KEYS]
         if WIDE:
             b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
@@ -101,7 +102,22 @@ def forward(
             b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
             b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z, _b_m, _b_dm = damped(
-            b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
+            b_s,
+            index,
+            bop,
+            o_q[:, None],
+            o_k[None, :],
+            n,
+            b_start,
+            LOG,
+            SLOPE,
+            END,
+            LINEAR,
+            ADDED,
+            FULL,
+            CLOSED,
+            HOPS,
+            ACC,
         )
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
@@ -130,91 +146,89 @@ def tile_gradients(
 ):  # fmt: skip
     """Gradients of a tile of queries, and its part of that of the start points; or of a tile of keys and values."""
     WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
-    i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
-    i_own = first_of_tile(tiles)
+    i_g, bos, n, o_own = locate(tiles, ptr, ROWS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_start = tl.load(starts + i_h).to(ACC)
-    # [ROWS, SPAN_D], [ROWS]
-    b_dq, b_dstart = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS], dtype=ACC)
-    # [KEYS, SPAN]
-    b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    # Scores are products of the first, weights' gradients of the second: p_x of the tile, p_y of the other side.
     if OF_QUERIES:
-        b_along = row_dots(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)
-    for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
-        if OF_QUERIES:
-            o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
-        else:
-            o_q, o_k, i_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own, i_own
+        p_x1, p_x2, p_y1, p_y2 = q, grad, k, v
+        b_along = row_dots(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)[:, None]
+    else:
+        p_x1, p_x2, p_y1, p_y2 = k, v, q, grad
+    HEADS_X2: tl.constexpr = HEADS if OF_QUERIES else PARTS * HEADS
+    HEADS_Y2: tl.constexpr = PARTS * HEADS if OF_QUERIES else HEADS
+    # [ROWS, SPAN], [ROWS]
+    b_dx1, b_dv = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_E], dtype=ACC)
+    b_dstart = tl.zeros([ROWS], dtype=ACC)
+    if not WIDE:
+        b_x1 = load_rows(p_x1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        b_x2 = load_rows(p_x2, bos, o_own, n, i_h, HEADS_X2, E, SPAN_E, ACC)
+    for i_s in range(0, n, KEYS):
+        o_y = i_s + tl.arange(0, KEYS)
         # [ROWS, KEYS]
         if WIDE:
-            b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
-        else:
-            # [ROWS, SPAN_D], [KEYS, SPAN_D]
-            b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
-        b_z, b_m, b_dm = damped(
-            b_s, index, bop, o_q, o_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
-        )
-        o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
-        b_p = softmax_again(b_z, normalizer, o_rows, m_q)
-        if WIDE:
-            b_dp = row_products(grad, v, bos, o_q, o_k, n, i_h, HEADS, PARTS * HEADS, E, SPAN_E, DOT, ACC)
-        else:
-            # [KEYS, SPAN_E], [ROWS, SPAN_E]
-            b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-            b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-            b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
-        b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
-        if not OF_QUERIES:
-            b_along = row_dots(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-        b_dz = b_p * (b_dp - b_along[:, None])
-        b_ds = b_dz if ADDED else b_dz * b_m
+            b_s = row_products(p_x1, p_y1, bos, o_own, o_y, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+            b_dp = row_products(p_x2, p_y2, bos, o_own, o_y, n, i_h, HEADS_X2, HEADS_Y2, E, SPAN_E, DOT, ACC)
+        # [KEYS, SPAN]
+        b_y1 = load_rows(p_y1, bos, o_y, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        if not WIDE or not OF_QUERIES:
+            b_y2 = load_rows(p_y2, bos, o_y, n, i_h, HEADS_Y2, E, SPAN_E, ACC)
+        if not WIDE:
+            b_s = dot_as(b_x1, tl.trans(b_y1), DOT, ACC)
+            b_dp = dot_as(b_x2, tl.trans(b_y2), DOT, ACC)
         if OF_QUERIES:
-            if WIDE:
-                b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_dq += SCALE * dot_as(b_ds, b_k, DOT, ACC)
+            i_q, i_k = o_own[:, None], o_y[None, :]
+        else:
+            i_q, i_k = o_y[None, :], o_own[:, None]
+            b_along = row_dots(out, grad, bos, o_y, n, i_h, HEADS, E, SPAN_E, ACC)[None, :]
+        b_s *= SCALE
+        b_z, b_m, b_dm = damped(
+            b_s, index, bop, i_q, i_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
+        )
+        b_p = softmax_again(b_z, normalizer, (bos + i_q) * HEADS + i_h, i_q < n)
+        if P > 0.0:
+            if OF_QUERIES:
+                m_kept = kept(seed, (bos + o_own) * HEADS + i_h, i_s, P, KEYS)
+            else:
+                m_kept = tl.trans(kept(seed, (bos + o_y) * HEADS + i_h, first_of_tile(tiles), P, ROWS))
+            b_dp = tl.where(m_kept, b_dp * KEEP, 0.0).to(ACC)
+        b_dz = b_p * (b_dp - b_along)
+        b_dx1 += SCALE * dot_as(b_dz if ADDED else b_dz * b_m, b_y1, DOT, ACC)
+        if OF_QUERIES:
             b_dstart += tl.sum(b_dz * b_dm if ADDED else b_dz * b_s * b_dm, 1)
         else:
-            b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
-            if WIDE:
-                b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-                b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-            b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
-            b_dk += SCALE * dot_as(tl.trans(b_ds), b_q, DOT, ACC)
+            if P > 0.0:
+                b_p = tl.where(m_kept, b_p * KEEP, 0.0).to(ACC)
+            b_dv += dot_as(b_p, b_y2, DOT, ACC)
+    store_rows(dq if OF_QUERIES else dk, b_dx1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
     if OF_QUERIES:
-        store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         tl.store(parts + tl.program_id(0) * HEADS + i_h, tl.sum(b_dstart, 0))
     else:
-        store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)
 
 
-@triton.jit(do_not_specialize=["num_query_tiles"])
-def backward(
-    q, k, v, index, starts, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles, out, grad, normalizer, dq, dk, dv,
-    parts, seed,
+@triton.jit
+def decay_attention_backward(
+    q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, normalizer, dq, dk, dv, parts, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
     LOG: tl.constexpr, SLOPE: tl.constexpr, END: tl.constexpr, LINEAR: tl.constexpr, ADDED: tl.constexpr,
     FULL: tl.constexpr, CLOSED: tl.constexpr, HOPS: tl.constexpr,
 ):  # fmt: skip
-    """All gradients: programs of the tiles of queries, behind them those of the tiles of keys.
+    """All gradients: programs of tiles of keys, whose work is longer, and of tiles of queries.
 
-    ``parts`` (query tiles, HEADS) of the gradient of the start points are to be added up.
+    ``parts`` (tiles, HEADS) of the gradient of the start points are to be added up.
     """
-    if tl.program_id(0) < num_query_tiles:
+    if tl.program_id(2) == 0:
         tile_gradients(
-            q, k, v, index, starts, ptr, pair_ptr, query_tiles, out, grad, normalizer, dq, dk, dv, parts, seed, True,
+            q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, normalizer, dq, dk, dv, parts, seed, False,
             SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
             FULL, CLOSED, HOPS,
         )  # fmt: skip
     else:
-        # So that the number of the program is that of its tile.
-        p_tiles = key_tiles - 2 * num_query_tiles
         tile_gradients(
-            q, k, v, index, starts, ptr, pair_ptr, p_tiles, out, grad, normalizer, dq, dk, dv, parts, seed, False,
+            q, k, v, index, starts, ptr, pair_ptr, tiles, out, grad, normalizer, dq, dk, dv, parts, seed, True,
             SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS, KEYS, DOT, ACC, LOG, SLOPE, END, LINEAR, ADDED,
             FULL, CLOSED, HOPS,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
-from graphbench.ops.embedding_sum.gpu_kernels import backward, forward
+from graphbench.ops.embedding_sum.gpu_kernels import embedding_sum_backward, embedding_sum_forward
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.gpu_shares import summed
 
@@ -53,7 +53,7 @@ class _EmbeddingSum(torch.autograd.Function):
         out = table.new_empty(len(index), table.shape[1])
         grid = (-(-len(index) // ROWS), -(-table.shape[1] // known["SPAN"]))
         with torch.cuda.device_of(table):
-            forward[grid](index, table, first, out, len(index), **known)
+            embedding_sum_forward[grid](index, table, first, out, len(index), **known)
         ctx.save_for_backward(index, first)
         ctx.sizes, ctx.tables = sizes, tables
         return out
@@ -71,7 +71,7 @@ class _EmbeddingSum(torch.autograd.Function):
         parts = grad.new_empty(shares, total, width, dtype=wide_of(grad.dtype))
         grid = (shares, -(-total // VOCABULARY), -(-width // known["SPAN"]))
         with torch.cuda.device_of(grad):
-            backward[grid](
+            embedding_sum_backward[grid](
                 index, grad, first, parts, rows, total, grad.stride(0), **known, VOCABULARY=VOCABULARY, SHARE=SHARE
             )
         if shares == 1:

@@ -18,7 +18,7 @@ def locate_category(index, first, o_n, m_n, i_c, COLUMNS: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def forward(
+def embedding_sum_forward(
     index, table, first, out, num_rows,
     COLUMNS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -38,7 +38,7 @@ def forward(
 
 
 @triton.jit(do_not_specialize=["num_rows", "total"])
-def backward(
+def embedding_sum_backward(
     index, grad, first, parts, num_rows, total, stride,
     COLUMNS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
     VOCABULARY: tl.constexpr, SHARE: tl.constexpr,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.focal_attention import dense
-from graphbench.ops.focal_attention.gpu_kernels import backward, forward
+from graphbench.ops.focal_attention.gpu_kernels import focal_attention_backward, focal_attention_forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.ops.gpu_launch import (
     WIDEST,
@@ -27,7 +27,6 @@ from graphbench.ops.gpu_launch import (
     operand_type,
     output_of,
     parts_of,
-    prepare_row_tiles,
     row_tiles,
     span_of,
     triton_type,
@@ -189,12 +188,11 @@ class _Attention(torch.autograd.Function):
         wide = wide_of(v.dtype)
         constants = launch.constants(q, v, term, bias, parts)
         ragged = launch.ragged
-        prepare_row_tiles(ragged, constants["ROWS"], constants["KEYS"])
         tiles = ragged.derived(row_tiles, constants["ROWS"])
         (out, exact), normalizer = output_of(v), v.new_empty(*q.shape[:2], 2, dtype=wide)
         sums = v.new_empty(*q.shape[:2], launch.kinds if launch.sums else 0, dtype=wide)
         with torch.cuda.device_of(q):
-            forward[len(tiles), q.shape[1]](
+            focal_attention_forward[len(tiles), q.shape[1]](
                 *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, exact, sums,
                 normalizer, launch.seed, **constants,
             )  # fmt: skip
@@ -218,12 +216,11 @@ class _Attention(torch.autograd.Function):
         dterm = None if term is None else torch.empty_like(term)
         ragged = launch.ragged
         dbias = _room_for(bias, ragged) if ctx.needs_input_grad[4] else None
-        of_queries, of_keys = (ragged.derived(row_tiles, constants[name]) for name in ("ROWS", "KEYS"))
+        tiles = ragged.derived(row_tiles, constants["ROWS"])
         with torch.cuda.device_of(q):
-            backward[len(of_queries) + len(of_keys), q.shape[1]](
-                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), of_queries, of_keys,
-                len(of_queries), out, sums, grad, grad_sums, normalizer, dq, dk, dv,
-                normalizer if dterm is None else dterm, normalizer if dbias is None else dbias, launch.seed,
-                GRAD_BIAS=dbias is not None, **constants,
+            focal_attention_backward[len(tiles), q.shape[1], 2](
+                *launch.arguments(q, k, v, term, bias, normalizer), launch.pair_ptr(bias), tiles, out, sums, grad,
+                grad_sums, normalizer, dq, dk, dv, normalizer if dterm is None else dterm,
+                normalizer if dbias is None else dbias, launch.seed, GRAD_BIAS=dbias is not None, **constants,
             )  # fmt: skip
         return *gradients, dterm, dbias, None

@@ -12,6 +12,7 @@ from graphbench.ops.gpu_tiles import (
     dot_as,
     dropout,
     first_of_tile,
+    kept,
     load_rows,
     locate,
     row_dots,
@@ -27,20 +28,18 @@ _TOKEN, _UNREACHABLE = tl.constexpr(TOKEN), tl.constexpr(UNREACHABLE)
 
 
 @triton.jit
-def load_kinds(kinds, bop, o_q, o_k, n, RELATED: tl.constexpr):
-    """[ROWS, KEYS] number of the relation of every pair; 0 where there is none."""
+def load_kinds(kinds, bop, i_q, i_k, n, RELATED: tl.constexpr):
+    """Number of the relation of every pair; 0 where there is none."""
     if RELATED:
-        m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
-        return tl.load(kinds + bop + o_q[:, None] * n + o_k[None, :], mask=m_qk, other=0).to(tl.int32)
-    return (o_q[:, None] + o_k[None, :]).to(tl.int32) * 0
+        return tl.load(kinds + bop + i_q.to(tl.int64) * n + i_k, mask=(i_q < n) & (i_k < n), other=0).to(tl.int32)
+    return (i_q + i_k) * 0
 
 
 @triton.jit
-def load_of_kind(x, b_kind, bos, o_q, o_k, n, i_h, HEADS: tl.constexpr, KINDS: tl.constexpr, ACC: tl.constexpr):
-    """[ROWS, KEYS] what the row has for the kind of the pair, from (N, H, T)."""
-    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
-    o_x = (((bos + o_q) * HEADS + i_h) * KINDS)[:, None] + b_kind
-    return tl.load(x + o_x, mask=m_qk, other=0.0).to(ACC)
+def load_of_kind(x, b_kind, bos, i_q, i_k, n, i_h, HEADS: tl.constexpr, KINDS: tl.constexpr, ACC: tl.constexpr):
+    """What the row of every pair has for the kind of the pair, from (N, H, T)."""
+    o_x = ((bos + i_q) * HEADS + i_h) * KINDS + b_kind
+    return tl.load(x + o_x, mask=(i_q < n) & (i_k < n), other=0.0).to(ACC)
 
 
 @triton.jit
@@ -56,13 +55,13 @@ def sum_by_kind(b_x, b_kind, KINDS: tl.constexpr, SPAN: tl.constexpr, ACC: tl.co
 
 @triton.jit
 def masked_scores(
-    b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
+    b_s, hops, bias, term, b_kind, bop, bos, i_q, i_k, n, i_h, b_max_hops,
     HEADS: tl.constexpr, KINDS: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """[ROWS, KEYS] scores with what is added to them; minus infinity where the head does not see."""
-    m_qk = (o_q < n)[:, None] & (o_k < n)[None, :]
-    o_qk = bop + o_q[:, None] * n + o_k[None, :]
+    """Scores of pairs with what is added to them; minus infinity where the head does not see."""
+    m_qk = (i_q < n) & (i_k < n)
+    o_qk = bop + i_q.to(tl.int64) * n + i_k
     m_seen = m_qk
     if LIMITED:
         b_hops = tl.load(hops + o_qk, mask=m_qk, other=0).to(tl.int32)
@@ -71,14 +70,14 @@ def masked_scores(
             m_near = m_near | (b_hops == _UNREACHABLE)
         m_seen = m_qk & m_near
     if TERM:
-        b_s += load_of_kind(term, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
+        b_s += load_of_kind(term, b_kind, bos, i_q, i_k, n, i_h, HEADS, KINDS, ACC)
     if BIASED:
         b_s += tl.load(bias + o_qk * HEADS + i_h, mask=m_qk, other=0.0).to(ACC)
     return tl.where(m_seen, b_s, float("-inf"))
 
 
 @triton.jit
-def forward(
+def focal_attention_forward(
     q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, exact, sums, normalizer, seed,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -101,16 +100,17 @@ def forward(
     # [ROWS, SPAN]
     b_out, b_sums = tl.zeros([ROWS, SPAN_E], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
     for i_s in range(0, n, KEYS):
-        o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
+        o_k = i_s + tl.arange(0, KEYS)
+        i_q, i_k = o_q[:, None], o_k[None, :]
         # [ROWS, KEYS]
-        b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
+        b_kind = load_kinds(kinds, bop, i_q, i_k, n, TERM or SUMS)
         if WIDE:
             b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
         else:
             b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
             b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
         b_z = masked_scores(
-            b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
+            b_s, hops, bias, term, b_kind, bop, bos, i_q, i_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
@@ -158,84 +158,83 @@ def tile_gradients(
 ):  # fmt: skip
     """Gradients of a tile of queries, their terms and the bias of their pairs; or of a tile of keys and values."""
     WIDE: tl.constexpr = (SPAN_D > 64 or SPAN_E > 64) and DOT == tl.float32
-    i_g, bos, n, o_own = locate(tiles, ptr, ROWS if OF_QUERIES else KEYS)
-    i_own = first_of_tile(tiles)
+    i_g, bos, n, o_own = locate(tiles, ptr, ROWS)
     i_h, bop = tl.program_id(1), tl.load(pair_ptr + i_g)
     b_max_hops = tl.load(max_hops + i_h)
-    # [ROWS, SPAN]
-    b_dq, b_dterm = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
-    # [KEYS, SPAN]
-    b_dk, b_dv = tl.zeros([KEYS, SPAN_D], dtype=ACC), tl.zeros([KEYS, SPAN_E], dtype=ACC)
+    # Scores are products of the first, weights' gradients of the second: p_x of the tile, p_y of the other side.
     if OF_QUERIES:
+        p_x1, p_x2, p_y1, p_y2 = q, grad, k, v
         b_along = along_output(
             out, sums, grad, grad_sums, bos, o_own, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
-        )
-    for i_s in range(0, n, KEYS if OF_QUERIES else ROWS):
-        if OF_QUERIES:
-            o_q, o_k, i_k = o_own, i_s + tl.arange(0, KEYS).to(tl.int64), i_s
-        else:
-            o_q, o_k, i_k = i_s + tl.arange(0, ROWS).to(tl.int64), o_own, i_own
+        )[:, None]
+    else:
+        p_x1, p_x2, p_y1, p_y2 = k, v, q, grad
+    HEADS_X2: tl.constexpr = HEADS if OF_QUERIES else PARTS * HEADS
+    HEADS_Y2: tl.constexpr = PARTS * HEADS if OF_QUERIES else HEADS
+    # [ROWS, SPAN]
+    b_dx1, b_dterm = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_T], dtype=ACC)
+    b_dv = tl.zeros([ROWS, SPAN_E], dtype=ACC)
+    if not WIDE:
+        b_x1 = load_rows(p_x1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        b_x2 = load_rows(p_x2, bos, o_own, n, i_h, HEADS_X2, E, SPAN_E, ACC)
+    for i_s in range(0, n, KEYS):
+        o_y = i_s + tl.arange(0, KEYS)
         # [ROWS, KEYS]
         if WIDE:
-            b_s = row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+            b_s = row_products(p_x1, p_y1, bos, o_own, o_y, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
+            b_dp = row_products(p_x2, p_y2, bos, o_own, o_y, n, i_h, HEADS_X2, HEADS_Y2, E, SPAN_E, DOT, ACC)
+        # [KEYS, SPAN]
+        b_y1 = load_rows(p_y1, bos, o_y, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        if not WIDE or not OF_QUERIES:
+            b_y2 = load_rows(p_y2, bos, o_y, n, i_h, HEADS_Y2, E, SPAN_E, ACC)
+        if not WIDE:
+            b_s = dot_as(b_x1, tl.trans(b_y1), DOT, ACC)
+            b_dp = dot_as(b_x2, tl.trans(b_y2), DOT, ACC)
+        if OF_QUERIES:
+            i_q, i_k = o_own[:, None], o_y[None, :]
         else:
-            # [ROWS, SPAN_D], [KEYS, SPAN_D]
-            b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_s = dot_as(b_q, tl.trans(b_k), DOT, ACC)
-        b_kind = load_kinds(kinds, bop, o_q, o_k, n, TERM or SUMS)
+            i_q, i_k = o_y[None, :], o_own[:, None]
+            b_along = along_output(
+                out, sums, grad, grad_sums, bos, o_y, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
+            )[None, :]
+        b_kind = load_kinds(kinds, bop, i_q, i_k, n, TERM or SUMS)
         b_z = masked_scores(
-            SCALE * b_s, hops, bias, term, b_kind, bop, bos, o_q, o_k, n, i_h, b_max_hops,
+            SCALE * b_s, hops, bias, term, b_kind, bop, bos, i_q, i_k, n, i_h, b_max_hops,
             HEADS, KINDS, LIMITED, LOST, BIASED, TERM, ACC,
         )  # fmt: skip
-        o_rows, m_q = (bos + o_q) * HEADS + i_h, o_q < n
-        b_p = softmax_again(b_z, normalizer, o_rows, m_q)
-        # [ROWS, KEYS]
-        if WIDE:
-            b_dp = row_products(grad, v, bos, o_q, o_k, n, i_h, HEADS, PARTS * HEADS, E, SPAN_E, DOT, ACC)
-        else:
-            # [KEYS, SPAN_E], [ROWS, SPAN_E]
-            b_v = load_rows(v, bos, o_k, n, i_h, PARTS * HEADS, E, SPAN_E, ACC)
-            b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-            b_dp = dot_as(b_grad, tl.trans(b_v), DOT, ACC)
+        b_p = softmax_again(b_z, normalizer, (bos + i_q) * HEADS + i_h, i_q < n)
         if SUMS:
-            b_dp += load_of_kind(grad_sums, b_kind, bos, o_q, o_k, n, i_h, HEADS, KINDS, ACC)
-        b_dp = dropout(b_dp, seed, o_rows, i_k, P, KEEP).to(ACC)
-        if not OF_QUERIES:
-            b_along = along_output(
-                out, sums, grad, grad_sums, bos, o_q, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
-            )
-        b_dz = b_p * (b_dp - b_along[:, None])
+            b_dp += load_of_kind(grad_sums, b_kind, bos, i_q, i_k, n, i_h, HEADS, KINDS, ACC)
+        if P > 0.0:
+            if OF_QUERIES:
+                m_kept = kept(seed, (bos + o_own) * HEADS + i_h, i_s, P, KEYS)
+            else:
+                m_kept = tl.trans(kept(seed, (bos + o_y) * HEADS + i_h, first_of_tile(tiles), P, ROWS))
+            b_dp = tl.where(m_kept, b_dp * KEEP, 0.0).to(ACC)
+        b_dz = b_p * (b_dp - b_along)
+        b_dx1 += SCALE * dot_as(b_dz, b_y1, DOT, ACC)
         if OF_QUERIES:
-            if WIDE:
-                b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_dq += SCALE * dot_as(b_dz, b_k, DOT, ACC)
             if TERM:
                 b_dterm += sum_by_kind(b_dz, b_kind, KINDS, SPAN_T, ACC)
             if GRAD_BIAS:
-                m_qk = m_q[:, None] & (o_k < n)[None, :]
-                o_qk = bop + o_q[:, None] * n + o_k[None, :]
-                tl.store(dbias + o_qk * HEADS + i_h, b_dz.to(dbias.dtype.element_ty), mask=m_qk)
+                o_qk = bop + i_q.to(tl.int64) * n + i_k
+                tl.store(dbias + o_qk * HEADS + i_h, b_dz.to(dbias.dtype.element_ty), mask=(i_q < n) & (i_k < n))
         else:
-            b_p = dropout(b_p, seed, o_rows, i_k, P, KEEP).to(ACC)
-            if WIDE:
-                b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-                b_grad = load_rows(grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
-            b_dv += dot_as(tl.trans(b_p), b_grad, DOT, ACC)
-            b_dk += SCALE * dot_as(tl.trans(b_dz), b_q, DOT, ACC)
+            if P > 0.0:
+                b_p = tl.where(m_kept, b_p * KEEP, 0.0).to(ACC)
+            b_dv += dot_as(b_p, b_y2, DOT, ACC)
+    store_rows(dq if OF_QUERIES else dk, b_dx1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
     if OF_QUERIES:
-        store_rows(dq, b_dq, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         if TERM:
             store_rows(dterm, b_dterm, bos, o_own, n, i_h, HEADS, KINDS, SPAN_T)
     else:
-        store_rows(dk, b_dk, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D)
         store_rows(dv, b_dv, bos, o_own, n, i_h, PARTS * HEADS, E, SPAN_E)
 
 
-@triton.jit(do_not_specialize=["num_query_tiles"])
-def backward(
-    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, key_tiles, num_query_tiles,
-    out, sums, grad, grad_sums, normalizer, dq, dk, dv, dterm, dbias, seed,
+@triton.jit
+def focal_attention_backward(
+    q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, normalizer,
+    dq, dk, dv, dterm, dbias, seed,
     GRAD_BIAS: tl.constexpr,
     SCALE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr, PARTS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, SPAN_D: tl.constexpr, SPAN_E: tl.constexpr, ROWS: tl.constexpr,
@@ -243,18 +242,16 @@ def backward(
     KINDS: tl.constexpr, SPAN_T: tl.constexpr, LIMITED: tl.constexpr, LOST: tl.constexpr, BIASED: tl.constexpr,
     TERM: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """All gradients: programs of the tiles of queries, behind them those of the tiles of keys."""
-    if tl.program_id(0) < num_query_tiles:
+    """All gradients: programs of tiles of keys, whose work is longer, and of tiles of queries."""
+    if tl.program_id(2) == 0:
         tile_gradients(
-            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, query_tiles, out, sums, grad, grad_sums,
-            normalizer, dq, dk, dv, dterm, dbias, seed, True, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D,
-            SPAN_E, ROWS, KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, normalizer,
+            dq, dk, dv, dterm, dbias, seed, False, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
+            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
         )  # fmt: skip
     else:
-        # So that the number of the program is that of its tile.
-        p_tiles = key_tiles - 2 * num_query_tiles
         tile_gradients(
-            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, p_tiles, out, sums, grad, grad_sums,
-            normalizer, dq, dk, dv, dterm, dbias, seed, False, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D,
-            SPAN_E, ROWS, KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
+            q, k, v, hops, kinds, term, bias, max_hops, ptr, pair_ptr, tiles, out, sums, grad, grad_sums, normalizer,
+            dq, dk, dv, dterm, dbias, seed, True, GRAD_BIAS, SCALE, P, KEEP, HEADS, PARTS, D, E, SPAN_D, SPAN_E, ROWS,
+            KEYS, DOT, ACC, KINDS, SPAN_T, LIMITED, LOST, BIASED, TERM, SUMS,
         )  # fmt: skip

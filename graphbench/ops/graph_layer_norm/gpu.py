@@ -11,7 +11,7 @@ from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.graph_layer_norm import cpu
-from graphbench.ops.graph_layer_norm.gpu_kernels import backward, forward
+from graphbench.ops.graph_layer_norm.gpu_kernels import graph_layer_norm_backward, graph_layer_norm_forward
 from graphbench.structures import Ragged
 
 # A graph is one program: larger ones would leave most of a GPU idle, wider rows would not fit into registers.
@@ -42,7 +42,7 @@ class _GraphLayerNorm(torch.autograd.Function):
         out = torch.empty_like(h)
         statistics = h.new_empty(ragged.num_graphs, 2, dtype=wide_of(h.dtype))
         with torch.cuda.device_of(h):
-            forward[(ragged.num_graphs,)](
+            graph_layer_norm_forward[(ragged.num_graphs,)](
                 h, weight, bias, ragged.ptr, out, statistics, EPS=eps, **constants(h.shape[1], h.dtype)
             )
         ctx.save_for_backward(h, weight, statistics)
@@ -57,7 +57,7 @@ class _GraphLayerNorm(torch.autograd.Function):
         # Of the weight and of the bias, a part per graph.
         parts = statistics.new_empty(ragged.num_graphs, 2, h.shape[1])
         with torch.cuda.device_of(h):
-            backward[(ragged.num_graphs,)](
+            graph_layer_norm_backward[(ragged.num_graphs,)](
                 h, weight, ragged.ptr, statistics, grad, dh, parts, **constants(h.shape[1], h.dtype)
             )
         return dh, *summed(parts.flatten(1), ctx.parameters), None, None

@@ -22,7 +22,7 @@ def load_tile(x, bos, i_s, n, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.
 
 
 @triton.jit
-def forward(
+def graph_layer_norm_forward(
     h, weight, bias, ptr, out, statistics,
     EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -58,7 +58,7 @@ def forward(
 
 
 @triton.jit
-def backward(
+def graph_layer_norm_backward(
     h, weight, ptr, statistics, grad, dh, parts,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip

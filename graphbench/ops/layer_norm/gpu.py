@@ -11,7 +11,7 @@ from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.layer_norm import cpu
-from graphbench.ops.layer_norm.gpu_kernels import backward, forward
+from graphbench.ops.layer_norm.gpu_kernels import layer_norm_backward, layer_norm_forward
 
 # Entries of a tile, channels that one program holds at most, and programs that share the rows of a backward pass.
 ENTRIES, WIDEST, PROGRAMS = 1024, 1024, 256
@@ -52,7 +52,7 @@ class _LayerNorm(torch.autograd.Function):
         out, known = h.new_empty(h.shape), constants(h.shape[1], h.dtype, p, eps)
         x, more = (h, h) if added is None else (h.new_empty(h.shape), added)
         with torch.cuda.device_of(h):
-            forward[(-(-len(h) // known["ROWS"]),)](
+            layer_norm_forward[(-(-len(h) // known["ROWS"]),)](
                 h, more, weight.contiguous(), bias.contiguous(), seed, x, out, len(h), h.stride(0), more.stride(0),
                 ADDED=added is not None, **known,
             )  # fmt: skip
@@ -73,7 +73,7 @@ class _LayerNorm(torch.autograd.Function):
         dadded = x.new_empty(x.shape) if ctx.dropped else dh
         parts = x.new_empty(shares, 2 * x.shape[1])
         with torch.cuda.device_of(x):
-            backward[(shares,)](
+            layer_norm_backward[(shares,)](
                 x, weight.contiguous(), seed, grad, dh, dadded, parts, rows, share, x.stride(0), grad.stride(0),
                 DROPPED=ctx.dropped, **known,
             )  # fmt: skip

@@ -18,7 +18,7 @@ def unit_tile(b_x, o_c, EPS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def forward(
+def layer_norm_forward(
     h, added, weight, bias, seed, x, out, num_rows, s_h, s_added,
     EPS: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, ADDED: tl.constexpr,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
@@ -38,7 +38,7 @@ def forward(
 
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
-def backward(
+def layer_norm_backward(
     x, weight, seed, grad, dh, dadded, parts, num_rows, share, s_x, s_grad,
     EPS: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, DROPPED: tl.constexpr,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,

@@ -11,17 +11,20 @@ from torch import Tensor
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
-from graphbench.ops.linear.gpu_kernels import backward
+from graphbench.ops.linear.gpu_kernels import linear_backward
 from graphbench.structures.late_sums import Shares, defer
 
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
 # bytes at a time.
 LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
-# Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
-ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 32, 32, 32, 32, 4, 4
+# Rows of a tile, rows that a sum over rows takes at a time; warps and stages.
+ROWS, DEPTH, WARPS, STAGES = 64, 32, 4, 3
+# Channels in and channels out of a tile, of fewer rows than MANY and of more: the first want programs, the second tiles
+# that read nothing again.
+SPANS, SPANS_OF_MANY = (32, 32), (64, 32)
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large.
-FEW, SHARE, SHARES, TILES = 256, 128, 64, 1024
+FEW, SHARE, SHARES, TILES = 256, 64, 64, 1024
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
@@ -48,14 +51,16 @@ def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: tuple[int, int]) ->
     return capable and aligned and alike and not torch.is_autocast_enabled(h.device.type)
 
 
-def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
+def constants(rows: int, channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
     """What is known when the kernel of products is compiled."""
+    span_in, span_out = SPANS if rows < MANY else SPANS_OF_MANY
     return {
         "IN": channels_in,
         "OUT": channels_out,
-        "SPAN_IN": min(SPAN_IN, span_of(channels_in)),
-        "SPAN_OUT": min(SPAN_OUT, span_of(channels_out)),
+        "SPAN_IN": min(span_in, span_of(channels_in)),
+        "SPAN_OUT": min(span_out, span_of(channels_out)),
         "ROWS": ROWS,
+        "DEPTH": DEPTH,
         "ACC": triton_type(wide_of(dtype)),
         "num_warps": WARPS,
         "num_stages": STAGES,
@@ -75,7 +80,8 @@ def gradients(
     """All gradients from one or two kernels, see :func:`graphbench.ops.linear.cpu.gradients`."""
     grad = unit_stride(grad)
     plus = h if of_rows is None else unit_stride(of_rows)
-    (f, d), known = weight.shape, constants(weight.shape[1], weight.shape[0], h.dtype)
+    f, d = weight.shape
+    known = constants(len(h), d, f, h.dtype)
     columns, lines = -(-d // known["SPAN_IN"]), -(-f // known["SPAN_OUT"])
     share = _share(len(h), columns * lines)
     shares = -(-len(h) // share)
@@ -83,10 +89,9 @@ def gradients(
     parts = h.new_empty(shares, f * d + f)
     tiles = columns * (lines * shares + (-(-len(h) // ROWS) if wanted[0] else 0))
     with torch.cuda.device_of(h):
-        backward[(tiles,)](
+        linear_backward[(tiles,)](
             h, weight, grad if out is None else out, grad, plus, dh, parts, len(h), share, h.stride(0),
-            grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None,
-            DEPTH=DEPTH, **known,
+            grad.stride(0), plus.stride(0), RELU=out is not None, OF_ROWS=wanted[0], PLUS=of_rows is not None, **known,
         )  # fmt: skip
     of_rows = dh if wanted[0] else None
     if shares > 1 and defer(parts, parameters, add_up):

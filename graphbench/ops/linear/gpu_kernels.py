@@ -16,7 +16,7 @@ def load_gradient(grad, out, o_n, o_o, rows, s_grad, RELU: tl.constexpr, OUT: tl
 
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
-def backward(
+def linear_backward(
     h, weight, out, grad, plus, dh, parts, num_rows, share, s_h, s_grad, s_plus,
     RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr,

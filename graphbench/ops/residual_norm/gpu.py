@@ -187,7 +187,9 @@ class _ResidualNorms(torch.autograd.Function):
         with torch.cuda.device_of(inputs[0][0]):
             if staged:
                 common.launch("share_moments", read, moments)
-            common.launch("forward", written, flags, in_sequence=summed, TRAINING=training, **common.stage(staged))
+            common.launch(
+                "residual_norm_forward", written, flags, in_sequence=summed, TRAINING=training, **common.stage(staged)
+            )
         ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
         ctx.launches, ctx.summed = launches, summed
@@ -227,7 +229,7 @@ class _ResidualNorms(torch.autograd.Function):
             if common.shares > 1:
                 of_sums = [{name: each[name] for name in ("ADDED", "RELU", "P", "Q")} for each in known]
                 common.launch("share_gradient_sums", sums, of_sums)
-            common.launch("backward", rows, known, **common.stage(common.shares > 1))
+            common.launch("residual_norm_backward", rows, known, **common.stage(common.shares > 1))
         return None, None, *(x for each in gradients for x in each)
 
 

@@ -123,7 +123,7 @@ def joint_moments(parts, shares, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.const
 
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
-def forward(
+def residual_norm_forward(
     h, added, residual, real, seed, weight, bias, running_mean, running_var, parts, statistics, out,
     num_rows, share, s_h, s_added, s_residual,
     TRAINING: tl.constexpr, STAGED: tl.constexpr, SHARES: tl.constexpr, EPS: tl.constexpr, MOMENTUM: tl.constexpr,
@@ -246,7 +246,7 @@ def share_gradient_sums(
 
 
 @triton.jit(do_not_specialize=["num_rows", "share"])
-def backward(
+def residual_norm_backward(
     h, added, real, seed, weight, bias, statistics, grad, parts, dh, dadded, dweight, dbias,
     num_rows, share, s_h, s_added, s_grad,
     STAGED: tl.constexpr, SHARES: tl.constexpr, APART: tl.constexpr,

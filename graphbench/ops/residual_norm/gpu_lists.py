@@ -10,8 +10,8 @@ import triton.language as tl
 
 from graphbench.ops.residual_norm import gpu_kernels
 
-_share_moments, _forward = gpu_kernels.share_moments, gpu_kernels.forward
-_share_gradient_sums, _backward = gpu_kernels.share_gradient_sums, gpu_kernels.backward
+_share_moments, _forward = gpu_kernels.share_moments, gpu_kernels.residual_norm_forward
+_share_gradient_sums, _backward = gpu_kernels.share_gradient_sums, gpu_kernels.residual_norm_backward
 
 
 @triton.jit
@@ -30,7 +30,7 @@ def share_moments(
 
 
 @triton.jit
-def forward(
+def residual_norm_forward(
     h, added, residual, real, seed, weight, bias, running_mean, running_var, parts, statistics, out,
     num_rows, share, s_h, s_added, s_residual,
     IN_SEQUENCE: tl.constexpr,
@@ -71,7 +71,7 @@ def share_gradient_sums(
 
 
 @triton.jit
-def backward(
+def residual_norm_backward(
     h, added, real, seed, weight, bias, statistics, grad, parts, dh, dadded, dweight, dbias,
     num_rows, share, s_h, s_added, s_grad,
     STAGED: tl.constexpr, SHARES: tl.constexpr, APART: tl.constexpr,

@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.sine_network import cpu
-from graphbench.ops.sine_network.gpu_kernels import backward, forward
+from graphbench.ops.sine_network.gpu_kernels import sine_network_backward, sine_network_forward
 
 # Hidden channels, and columns of z, that fit into a tile.
 WIDEST = 64
@@ -60,7 +60,7 @@ class _SineNetwork(torch.autograd.Function):
         known = constants(z.shape[1], width, inner, channels, z.dtype)
         out, mapped = z.new_empty(len(z), channels), z.new_empty(inner + 1, len(z), width)
         with torch.cuda.device_of(z):
-            forward[(-(-len(z) // ROWS),)](z, flat, mapped, out, len(z), **known)
+            sine_network_forward[(-(-len(z) // ROWS),)](z, flat, mapped, out, len(z), **known)
         ctx.save_for_backward(z, flat, mapped)
         ctx.shapes, ctx.known = [parameter.shape for parameter in parameters], known
         return out
@@ -72,6 +72,6 @@ class _SineNetwork(torch.autograd.Function):
         tiles, grad = -(-len(z) // ROWS), grad.contiguous()
         parts = flat.new_empty(tiles, len(flat))
         with torch.cuda.device_of(z):
-            backward[(tiles,)](z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known)
+            sine_network_backward[(tiles,)](z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known)
         gradients = parts.sum(0).split([shape.numel() for shape in ctx.shapes])
         return None, *(gradient.view(shape) for gradient, shape in zip(gradients, ctx.shapes, strict=True))

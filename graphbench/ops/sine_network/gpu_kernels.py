@@ -30,7 +30,7 @@ def _mapped(b_x, b_weight, ACC: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def forward(
+def sine_network_forward(
     z, flat, mapped, out, num_rows,
     E: tl.constexpr, W: tl.constexpr, C: tl.constexpr, INNER: tl.constexpr, OUT: tl.constexpr,
     FREQUENCY: tl.constexpr, SPAN_E: tl.constexpr, SPAN_W: tl.constexpr, SPAN_C: tl.constexpr, ROWS: tl.constexpr,
@@ -61,7 +61,7 @@ def forward(
 
 
 @triton.jit(do_not_specialize=["num_rows", "total"])
-def backward(
+def sine_network_backward(
     z, flat, mapped, grad, parts, num_rows, total,
     E: tl.constexpr, W: tl.constexpr, C: tl.constexpr, INNER: tl.constexpr, OUT: tl.constexpr,
     FREQUENCY: tl.constexpr, SPAN_E: tl.constexpr, SPAN_W: tl.constexpr, SPAN_C: tl.constexpr, ROWS: tl.constexpr,

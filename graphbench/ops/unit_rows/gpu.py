@@ -10,7 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.unit_rows import cpu
-from graphbench.ops.unit_rows.gpu_kernels import backward, forward
+from graphbench.ops.unit_rows.gpu_kernels import unit_rows_backward, unit_rows_forward
 
 # Rows of a tile, and channels that one program holds at most.
 ROWS, WIDEST = 8, 1024
@@ -36,7 +36,7 @@ class _UnitRows(torch.autograd.Function):
         out, known = x.new_empty(x.shape), constants(x.shape[1], x.dtype, eps)
         wide = loadable(x, wide_of(x.dtype))
         with torch.cuda.device_of(x):
-            forward[(-(-len(x) // ROWS),)](wide, out, len(x), wide.stride(0), **known)
+            unit_rows_forward[(-(-len(x) // ROWS),)](wide, out, len(x), wide.stride(0), **known)
         ctx.save_for_backward(wide)
         ctx.known = known
         return out
@@ -48,5 +48,5 @@ class _UnitRows(torch.autograd.Function):
         grad = unit_stride(grad)
         dx = grad.new_empty(x.shape)
         with torch.cuda.device_of(x):
-            backward[(-(-len(x) // ROWS),)](x, grad, dx, len(x), x.stride(0), grad.stride(0), **ctx.known)
+            unit_rows_backward[(-(-len(x) // ROWS),)](x, grad, dx, len(x), x.stride(0), grad.stride(0), **ctx.known)
         return dx, None

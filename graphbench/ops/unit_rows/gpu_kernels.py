@@ -19,7 +19,7 @@ def positive_rows(x, num_rows, s_x, EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def forward(
+def unit_rows_forward(
     x, out, num_rows, s_x,
     EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -30,7 +30,7 @@ def forward(
 
 
 @triton.jit(do_not_specialize=["num_rows"])
-def backward(
+def unit_rows_backward(
     x, grad, dx, num_rows, s_x, s_grad,
     EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
