@@ -39,10 +39,11 @@ def assert_precise(using: Callable[[str], Callable[..., Tensor]], inputs: list[T
 
 
 @pytest.mark.parametrize(
-    "spans", [linear_gpu.SPANS, linear_gpu.SPANS_OF_MANY, (64, 64), (128, 32)], ids=lambda x: "x".join(map(str, x))
+    "spans", [(linear_gpu.SPAN_IN, linear_gpu.SPAN_OUT), (64, 64), (128, 32)], ids=lambda x: "x".join(map(str, x))
 )
 def test_linear_maps(spans: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_gpu, "SPANS", spans)
+    monkeypatch.setattr(linear_gpu, "SPAN_IN", spans[0])
+    monkeypatch.setattr(linear_gpu, "SPAN_OUT", spans[1])
     inputs = inputs_of((300, 96), (64, 96), (64,))
     assert_precise(lambda backend: lambda *x: linear(*x, act="relu", backend=backend), inputs)
 

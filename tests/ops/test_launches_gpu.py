@@ -146,6 +146,7 @@ CASES = {
         linear,
         lambda: linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), False),
         "linear_backward* add_shares",
+        8,
     ),
     "linear-maps": Case(linear, _maps, "linear_backward* add_shares"),
     "propagate": Case(

@@ -16,7 +16,7 @@ _STEPS = tl.constexpr(8)
 @triton.jit
 def load_row(x, first, i, n, s_x, o_c, WIDTH: tl.constexpr, ACC: tl.constexpr):
     """[SPAN] channels of row i of the n rows from ``first`` on; 0 behind them."""
-    return tl.load(x + (first + i) * s_x + o_c, mask=(i < n) & (o_c < WIDTH), other=0.0).to(ACC)
+    return tl.load(x + (first + i) * s_x + o_c, mask=o_c < tl.where(i < n, WIDTH, 0), other=0.0).to(ACC)
 
 
 @triton.jit

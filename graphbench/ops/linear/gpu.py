@@ -17,11 +17,8 @@ from graphbench.structures.late_sums import Shares, defer
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
 # bytes at a time.
 LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
-# Rows of a tile, rows that a sum over rows takes at a time; warps and stages.
-ROWS, DEPTH, WARPS, STAGES = 64, 32, 4, 3
-# Channels in and channels out of a tile, of fewer rows than MANY and of more: the first want programs, the second tiles
-# that read nothing again.
-SPANS, SPANS_OF_MANY = (32, 32), (64, 32)
+# Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
+ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 64, 32, 32, 32, 4, 3
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large.
 FEW, SHARE, SHARES, TILES = 256, 64, 64, 1024
@@ -51,14 +48,13 @@ def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: tuple[int, int]) ->
     return capable and aligned and alike and not torch.is_autocast_enabled(h.device.type)
 
 
-def constants(rows: int, channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
+def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
     """What is known when the kernel of products is compiled."""
-    span_in, span_out = SPANS if rows < MANY else SPANS_OF_MANY
     return {
         "IN": channels_in,
         "OUT": channels_out,
-        "SPAN_IN": min(span_in, span_of(channels_in)),
-        "SPAN_OUT": min(span_out, span_of(channels_out)),
+        "SPAN_IN": min(SPAN_IN, span_of(channels_in)),
+        "SPAN_OUT": min(SPAN_OUT, span_of(channels_out)),
         "ROWS": ROWS,
         "DEPTH": DEPTH,
         "ACC": triton_type(wide_of(dtype)),
@@ -81,7 +77,7 @@ def gradients(
     grad = unit_stride(grad)
     plus = h if of_rows is None else unit_stride(of_rows)
     f, d = weight.shape
-    known = constants(len(h), d, f, h.dtype)
+    known = constants(d, f, h.dtype)
     columns, lines = -(-d // known["SPAN_IN"]), -(-f // known["SPAN_OUT"])
     share = _share(len(h), columns * lines)
     shares = -(-len(h) // share)
