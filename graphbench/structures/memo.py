@@ -66,10 +66,6 @@ class Memo:
         """Makes ``value`` what :meth:`derived` returns for these arguments: it is known from elsewhere."""
         self._memo[compute, *arguments] = value
 
-    def knows(self, compute: Callable[..., Any], *arguments: Hashable) -> bool:
-        """Whether :meth:`derived` has nothing left to compute."""
-        return (compute, *arguments) in self._memo
-
     def share_derived(self, other: Memo) -> None:
         """Keeps derived values together with another, which differs in nothing that they depend on."""
         object.__setattr__(self, "_memo", other._memo)
