@@ -70,7 +70,7 @@ class Piece:
             return [block for block in blocks if math.prod(block[:2]) <= MOST_ENTRIES * 32 * block[2]]
         if self.kernels.startswith("linear"):
             return list(product((16, 32, 64, 128), (16, 32), (4, 8)))
-        return list(product((16, 32, 64), (16, 32, 64), (4, 8)))
+        return list(product((16, 32, 64, 128), (16, 32, 64), (4, 8)))
 
 
 # In order of worth: what GPS, SFi and SGFormer have; double precision is for tests.
