@@ -156,6 +156,7 @@ def check_flow(kind: torch.dtype, width: int, largest: int, p: float, capability
             assert re.search(r"(wgmma\.mma_async|mma)\.sync.*f32\.bf16\.bf16", code), "bfloat16 misses tensor cores"
 
 
+@pytest.mark.slow
 def test_sparse_flow() -> None:
     check_flow(torch.bfloat16, 40, 20, 0.5)
 
@@ -172,6 +173,7 @@ def check_wide_flow(kind: torch.dtype, width: int, p: float, capability: int = 9
         check_machine_code(program, tensor_cores=multiplies, allowed=kept)
 
 
+@pytest.mark.slow
 def test_sparse_flow_of_wide_heads() -> None:
     check_wide_flow(torch.float32, 235, 0.5)
 
