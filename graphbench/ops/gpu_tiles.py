@@ -15,8 +15,9 @@ Names in all kernels:
 import triton
 import triton.language as tl
 
-# Three products of 10-bit parts on the tensor cores: the error of fp32 at twice to three times its speed (README of
-# focal attention). Where a result decides what is computed, as in sparse_flow, products are plain fp32.
+# Three products of parts in tf32 on the tensor cores: the error of fp32 at twice to three times its speed (README of
+# focal attention). Parts of fp32 are made here; other types have none, whatever is asked for. Where a result decides
+# what is computed, as in sparse_flow, products are plain fp32.
 _PRECISION = tl.constexpr("tf32x3")
 TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 """(major, minor) of the compiler: each PyTorch has its own, 2.7 has 3.3 and 2.11 has 3.6."""
@@ -109,7 +110,10 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 
 @triton.jit
 def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
-    """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC."""
+    """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC.
+
+    fp32 are three products of parts in tf32, without that of the lower ones; operands that are infinite give NaN.
+    """
     if DOT == tl.float32:
         b_a1, b_a2 = parts_of_tf32(b_a)
         b_b1, b_b2 = parts_of_tf32(b_b)
