@@ -141,6 +141,19 @@ def row_products(
 
 
 @triton.jit
+def tile_products(
+    x, b_x, y, b_y, bos, o_x, o_y, n, i_h, HEADS_X: tl.constexpr, HEADS_Y: tl.constexpr, WIDTH: tl.constexpr,
+    SPAN: tl.constexpr, WIDE: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """[rows of x, rows of y] products of rows: of those in registers, or where they are too WIDE, read by columns."""
+    if WIDE:
+        b_products = row_products(x, y, bos, o_x, o_y, n, i_h, HEADS_X, HEADS_Y, WIDTH, SPAN, DOT, ACC)
+    else:
+        b_products = dot_as(b_x, tl.trans(b_y), DOT, ACC)
+    return b_products
+
+
+@triton.jit
 def store_normalizer(normalizer, b_max, b_sum, o_rows, m_rows):
     """Largest score of a row, and 1 over the sum of exponentials above it, (.., 2), for :func:`softmax_again`.
 
@@ -185,6 +198,18 @@ def kept(seed, o_rows, first, P: tl.constexpr, SIZE: tl.constexpr, INTERLEAVE: t
         o_word = (o_entry % 4)[None, :]
         b_words = tl.where(o_word < 2, tl.where(o_word == 0, b_0, b_1), tl.where(o_word == 2, b_2, b_3))
     return tl.uint_to_uniform_float(b_words) >= P
+
+
+@triton.jit
+def kept_of_tile(
+    seed, bos, o_own, o_other, i_own, i_other, i_h, OF_QUERIES: tl.constexpr, HEADS: tl.constexpr, P: tl.constexpr
+):  # fmt: skip
+    """[own, other] which pairs dropout leaves, of a tile of queries and keys or, its transpose, of keys and queries."""
+    if OF_QUERIES:
+        m_kept = kept(seed, (bos + o_own) * HEADS + i_h, i_other, P, o_other.shape[0])
+    else:
+        m_kept = tl.trans(kept(seed, (bos + o_other) * HEADS + i_h, i_own, P, o_own.shape[0]))
+    return m_kept
 
 
 @triton.jit

@@ -12,15 +12,15 @@ from graphbench.ops.gpu_tiles import (
     dot_as,
     dropout,
     first_of_tile,
-    kept,
+    kept_of_tile,
     load_rows,
     locate,
     row_dots,
-    row_products,
     softmax_again,
     store_normalizer,
     store_output,
     store_rows,
+    tile_products,
 )
 from graphbench.structures.pairs import TOKEN, UNREACHABLE
 
@@ -85,9 +85,8 @@ def decay_attention_forward(
     b_start = tl.load(starts + i_h).to(ACC)
     # As the backward pass: scores that differ by a rounding are weights that differ by their size times that.
     WIDE: tl.constexpr = SPAN_D > 64 and DOT == tl.float32
-    if not WIDE:
-        # [ROWS, SPAN_D]
-        b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+    # [ROWS, SPAN_D]
+    b_q = load_rows(q, bos, o_q, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
     o_rows = (bos + o_q) * HEADS + i_h
     # [ROWS]
     b_max, b_sum = tl.zeros([ROWS], dtype=ACC) - float("inf"), tl.zeros([ROWS], dtype=ACC)
@@ -96,28 +95,13 @@ def decay_attention_forward(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS)
         # [ROWS, KEYS]
-        if WIDE:
-            b_s = SCALE * row_products(q, k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
-        else:
-            b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-            b_s = SCALE * dot_as(b_q, tl.trans(b_k), DOT, ACC)
+        b_k = load_rows(k, bos, o_k, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+        b_s = SCALE * tile_products(
+            q, b_q, k, b_k, bos, o_q, o_k, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, WIDE, DOT, ACC
+        )
+        i_q, i_k = o_q[:, None], o_k[None, :]
         b_z, _b_m, _b_dm = damped(
-            b_s,
-            index,
-            bop,
-            o_q[:, None],
-            o_k[None, :],
-            n,
-            b_start,
-            LOG,
-            SLOPE,
-            END,
-            LINEAR,
-            ADDED,
-            FULL,
-            CLOSED,
-            HOPS,
-            ACC,
+            b_s, index, bop, i_q, i_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC
         )
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
@@ -160,22 +144,20 @@ def tile_gradients(
     # [ROWS, SPAN], [ROWS]
     b_dx1, b_dv = tl.zeros([ROWS, SPAN_D], dtype=ACC), tl.zeros([ROWS, SPAN_E], dtype=ACC)
     b_dstart = tl.zeros([ROWS], dtype=ACC)
-    if not WIDE:
-        b_x1 = load_rows(p_x1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-        b_x2 = load_rows(p_x2, bos, o_own, n, i_h, HEADS_X2, E, SPAN_E, ACC)
+    b_x1 = load_rows(p_x1, bos, o_own, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
+    b_x2 = load_rows(p_x2, bos, o_own, n, i_h, HEADS_X2, E, SPAN_E, ACC)
     for i_s in range(0, n, KEYS):
         o_y = i_s + tl.arange(0, KEYS)
-        # [ROWS, KEYS]
-        if WIDE:
-            b_s = row_products(p_x1, p_y1, bos, o_own, o_y, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, DOT, ACC)
-            b_dp = row_products(p_x2, p_y2, bos, o_own, o_y, n, i_h, HEADS_X2, HEADS_Y2, E, SPAN_E, DOT, ACC)
         # [KEYS, SPAN]
         b_y1 = load_rows(p_y1, bos, o_y, n, i_h, PARTS * HEADS, D, SPAN_D, ACC)
-        if not WIDE or not OF_QUERIES:
-            b_y2 = load_rows(p_y2, bos, o_y, n, i_h, HEADS_Y2, E, SPAN_E, ACC)
-        if not WIDE:
-            b_s = dot_as(b_x1, tl.trans(b_y1), DOT, ACC)
-            b_dp = dot_as(b_x2, tl.trans(b_y2), DOT, ACC)
+        b_y2 = load_rows(p_y2, bos, o_y, n, i_h, HEADS_Y2, E, SPAN_E, ACC)
+        # [ROWS, KEYS]
+        b_s = tile_products(
+            p_x1, b_x1, p_y1, b_y1, bos, o_own, o_y, n, i_h, PARTS * HEADS, PARTS * HEADS, D, SPAN_D, WIDE, DOT, ACC
+        )
+        b_dp = tile_products(
+            p_x2, b_x2, p_y2, b_y2, bos, o_own, o_y, n, i_h, HEADS_X2, HEADS_Y2, E, SPAN_E, WIDE, DOT, ACC
+        )
         if OF_QUERIES:
             i_q, i_k = o_own[:, None], o_y[None, :]
         else:
@@ -187,10 +169,7 @@ def tile_gradients(
         )
         b_p = softmax_again(b_z, normalizer, (bos + i_q) * HEADS + i_h, i_q < n)
         if P > 0.0:
-            if OF_QUERIES:
-                m_kept = kept(seed, (bos + o_own) * HEADS + i_h, i_s, P, KEYS)
-            else:
-                m_kept = tl.trans(kept(seed, (bos + o_y) * HEADS + i_h, first_of_tile(tiles), P, ROWS))
+            m_kept = kept_of_tile(seed, bos, o_own, o_y, first_of_tile(tiles), i_s, i_h, OF_QUERIES, HEADS, P)
             b_dp = tl.where(m_kept, b_dp * KEEP, 0.0).to(ACC)
         b_dz = b_p * (b_dp - b_along)
         b_dx1 += SCALE * dot_as(b_dz if ADDED else b_dz * b_m, b_y1, DOT, ACC)

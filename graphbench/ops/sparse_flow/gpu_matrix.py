@@ -55,7 +55,7 @@ def _tile_of(tiles, ptr, SIZE: tl.constexpr):
     """(first row of the graph in the batch, its rows, first row of the tile in the graph), the last two in 32 bits."""
     i_g = tl.load(tiles + 2 * tl.program_id(0))
     bos = tl.load(ptr + i_g)
-    return bos, (tl.load(ptr + i_g + 1) - bos).to(tl.int32), tl.multiple_of(first_of_tile(tiles).to(tl.int32), SIZE)
+    return bos, (tl.load(ptr + i_g + 1) - bos).to(tl.int32), tl.multiple_of(first_of_tile(tiles), SIZE)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
