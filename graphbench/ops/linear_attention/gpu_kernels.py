@@ -8,10 +8,9 @@ whatever it is stored in. Rows are counted through the batch here; ``eos`` is th
 import triton
 import triton.language as tl
 
+from graphbench.ops.gpu_tiles import dot
 from graphbench.ops.linear_attention.norms import FLOOR
 
-# Products of fp32 are exact fp32 products: what attention adds to v is small against it.
-_PRECISION = tl.constexpr("tf32x3")
 _FLOOR = tl.constexpr(FLOOR)
 
 
@@ -59,12 +58,6 @@ def load_per_row(x, o_r, eos, i_h, HEADS: tl.constexpr):
 
 
 @triton.jit
-def add_dot(b_acc, b_a, b_b, ACC: tl.constexpr):
-    """``acc + a b``."""
-    return tl.dot(b_a, b_b, b_acc, input_precision=_PRECISION, out_dtype=ACC)
-
-
-@triton.jit
 def add_context(
     b_acc, x, p_context, i_c, o_r, eos, i_h,
     HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, COLS: tl.constexpr, ACC: tl.constexpr,
@@ -72,7 +65,7 @@ def add_context(
     """[rows, COLS] ``acc`` plus columns ``i_c .. i_c + COLS`` of ``x context^T``. Short products need few registers."""
     for i_d in range(0, D, COLS):
         b_x = load_block(x, o_r, eos, i_h, i_d, HEADS, D, COLS, ACC)
-        b_acc = add_dot(b_acc, b_x, tl.trans(load_matrix(p_context, i_c, i_d, E, D, COLS)), ACC)
+        b_acc += dot(b_x, tl.trans(load_matrix(p_context, i_c, i_d, E, D, COLS)), ACC)
     return b_acc
 
 
@@ -131,7 +124,7 @@ def cross(
         else:
             b_last += tl.sum(b_a * load_per_row(last, o_r, eos, i_h, HEADS)[:, None], 0)
         # In pieces of ROWS: one long accumulation loses digits that the gradients need.
-        b_cross += add_dot(tl.zeros([COLS, SPAN], dtype=ACC), tl.trans(b_b), b_a, ACC)
+        b_cross += dot(tl.trans(b_b), b_a, ACC)
     out += (tl.program_id(0).to(tl.int64) * HEADS + i_h) * (E + 1) * D
     o_x, m_x = block_of(i_c + tl.arange(0, COLS), E, 0, 0, 1, D, SPAN)
     tl.store(out + o_x, b_cross, mask=m_x)
@@ -215,7 +208,7 @@ def row_gradient(
             b_b = load_block(b, o_r, eos, i_hb, i_e, B_HEADS, E, COLS, ACC)
             if CENTRED:
                 b_b -= load_vector(centre + (i_g * B_HEADS + i_hb) * E, i_e, E, COLS)
-            b_dx = add_dot(b_dx, b_b, load_matrix(p_gradient, i_e, i_c, E, D, COLS), ACC)
+            b_dx += dot(b_b, load_matrix(p_gradient, i_e, i_c, E, D, COLS), ACC)
         b_dx -= b_pull * load_block(x, o_r, eos, i_h, i_c, HEADS, D, COLS, ACC)
         o_x, m_x = block_of(o_r, eos, i_h, i_c, HEADS, D, COLS)
         tl.store(out + o_x, b_dx.to(out.dtype.element_ty), mask=m_x)
