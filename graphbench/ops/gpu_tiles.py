@@ -15,10 +15,6 @@ Names in all kernels:
 import triton
 import triton.language as tl
 
-# Three products of parts in tf32 on the tensor cores: the error of fp32 at twice to three times its speed (README of
-# focal attention). Parts of fp32 are made here; other types have none, whatever is asked for. Where a result decides
-# what is computed, as in sparse_flow, products are plain fp32.
-_PRECISION = tl.constexpr("tf32x3")
 TRITON = tuple(int(part) for part in triton.__version__.split(".")[:2])
 """(major, minor) of the compiler: each PyTorch has its own, 2.7 has 3.3 and 2.11 has 3.6."""
 # Triton 3.3 fails on interleaved tiles that are transposed later: there random numbers cost four times as much.
@@ -112,8 +108,10 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
     """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC.
 
-    fp32 are three products of parts in tf32, without that of the lower ones; operands that are infinite give NaN.
+    fp32 are three products of parts in tf32, without that of the lower ones: the error of fp32 at two to three times
+    its speed (README of focal attention). Operands that are infinite give NaN.
     """
+    b_a, b_b = b_a.to(DOT), b_b.to(DOT)
     if DOT == tl.float32:
         b_a1, b_a2 = parts_of_tf32(b_a)
         b_b1, b_b2 = parts_of_tf32(b_b)
@@ -121,7 +119,7 @@ def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
         b_sum = tl.dot(b_a2, b_b1, b_sum, input_precision="tf32")
         b_sum = tl.dot(b_a1, b_b1, b_sum, input_precision="tf32")
     else:
-        b_sum = tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision=_PRECISION, out_dtype=ACC)
+        b_sum = tl.dot(b_a, b_b, input_precision="ieee", out_dtype=ACC)
     return b_sum
 
 

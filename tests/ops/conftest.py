@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 if os.environ.get("TRITON_INTERPRET") == "1":
-    from tests.ops.tensor_cores import products_in_parts
+    from tests.ops.tensor_cores import products_in_tf32
 
-    __all__ = ["products_in_parts"]  # a fixture
+    __all__ = ["products_in_tf32"]  # a fixture
 
 
 @pytest.fixture

@@ -100,21 +100,24 @@ def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], 
 def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False) -> str:
     """What holds for every kernel: it fits, is deterministic and keeps its precision. Returns its PTX.
 
-    ``tensor_cores``: fp32 is multiplied in parts of tf32, three products for one.
+    ``tensor_cores``: fp32 is multiplied in parts of tf32, three products for one; half precision has no parts.
     """
     code: str = program.asm["ptx"]
     assert len(program.asm["cubin"]) > 0
     assert program.metadata.shared <= SHARED[capability]
     assert not re.search(r"\b(atom|red)\.", code), "atomics would make the gradient depend on the order of arrival"
     if tensor_cores:
-        asked = re.findall(r"(%\w+) = tt\.dot (%\w+), (%\w+), (%\w+), inputPrecision = (\w+)", program.asm["ttir"])
-        assert asked
-        in_parts = [product[:4] for product in asked if product[4] != "tf32x3"]
-        assert {product[4] for product in asked} <= {"tf32", "tf32x3"}
+        products = re.findall(
+            r"(%\w+) = tt\.dot (%\w+), (%\w+), (%\w+)(?:, inputPrecision = (\w+))?.* : tensor<[0-9x]+x(\w+)>",
+            program.asm["ttir"],
+        )
+        assert products
+        in_parts = [product for product in products if product[5] == "f32"]
+        assert {product[4] for product in in_parts} <= {"tf32"}
         assert len(in_parts) % 3 == 0
         for first, second, third in zip(in_parts[::3], in_parts[1::3], in_parts[2::3], strict=True):
             # Upper parts a and b, which are multiplied last, have met each other's lower parts.
-            _, upper_a, upper_b, _ = third
+            _, upper_a, upper_b, *_ = third
             assert (first[1], second[2]) == (upper_a, upper_b)
             assert len({upper_a, upper_b, first[2], second[1]}) == 4
             assert (second[3], third[3]) == (first[0], second[0])

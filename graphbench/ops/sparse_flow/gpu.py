@@ -35,9 +35,6 @@ from graphbench.structures import Ragged
 CHUNK = {2: 32, 4: 16, 8: 16}
 # Wider heads would not fit the accumulators of the backward kernels.
 _WIDEST = 256
-# How fp32 is multiplied: three products of 10-bit parts on the tensor cores, or one on the others. In registers the
-# parts of a whole row would not fit.
-PRECISION = {"whole": "ieee", "tiles": "tf32x3"}
 # Every kernel rounds scores in a way of its own; the backward kernels take those this near to the reference for equal.
 _TIE = {torch.bfloat16: 2.0**-18, torch.float32: 2.0**-19}
 # Numbers per row and head that the backward kernels read; one more plane has the number of flows that are not 0.
@@ -112,7 +109,7 @@ def _forward(
             tiles = ragged.derived(tiles_of, smaller, keys, rows)
             if len(tiles):
                 whole_rows[len(tiles), heads](
-                    *pointers, tiles, out, state, *numbers, **constants, PRECISION=PRECISION["whole"], ROWS=rows,
+                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows,
                     KEYS=keys, num_warps=warps,
                 )  # fmt: skip
             smaller = keys
@@ -121,7 +118,7 @@ def _forward(
             tiles = ragged.derived(tiles_of, smaller, ragged.max_size, rows)
             tiled_rows[len(tiles), heads](
                 *pointers, tiles, out, state, *numbers, **constants,
-                PRECISION=PRECISION["tiles"], E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
+                E_SPAN=span_of(v.shape[2]), ROWS=rows, KEYS=keys, num_warps=warps,
             )  # fmt: skip
     return out, state
 
@@ -177,7 +174,7 @@ def _walk_back(
     sums = state.new_empty(4, *state.shape[1:])
     pointers, numbers = (*inputs, lam, ragged.ptr), (ragged.num_rows, seed)
     constants = constants | {
-        "D_SPAN": span_of(q.shape[2]), "PRECISION": PRECISION["tiles"], "TIE": _TIE.get(q.dtype, 0.0)
+        "D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)
     }  # fmt: skip
     rows, keys, warps = _block("flow_query_side", q, v)
     tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
@@ -216,7 +213,7 @@ def _wide_constants(constants: dict[str, Any]) -> tuple[float, dict[str, Any], d
     """(scale of scores, constants of products, constants of rows) of the kernels for wide heads."""
     shared = {name: constants[name] for name in ("HEADS", "DOT", "ACC", "enable_fp_fusion")}
     row = {name: constants[name] for name in ("INV_ALPHA", "LIMIT", "P", "KEEP")}
-    return constants["SCALE"], shared | {"PRECISION": PRECISION["tiles"]}, row
+    return constants["SCALE"], shared, row
 
 
 def _block(kernels: str, q: Tensor, v: Tensor) -> Block:

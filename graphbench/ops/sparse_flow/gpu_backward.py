@@ -109,7 +109,7 @@ def _walk_row_sums(
     seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
     KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """(g_ref, gbar - g_ref, P, Q) [ROWS]: one pass over the keys."""
     # Sums over the active set without the reference key, where the excess is 0.
@@ -121,8 +121,8 @@ def _walk_row_sums(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_ref = o_k[None, :] == b_key[:, None]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
         b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
         b_w, _b_grown, b_low = pair_weights(
             b_s, b_t, b_top[:, None], b_t_ref[:, None], b_unit[:, None], b_delta[:, None], m_ref, LIMIT, TIE
@@ -152,7 +152,7 @@ def query_side(
     num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr,
     KEEP: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    DOT: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of q, q_friction and (per row) lam: one pass for the sums of the rows, one for the gradients."""
@@ -172,7 +172,7 @@ def query_side(
     b_g_ref, b_shift, b_p_sum, b_q_sum = _walk_row_sums(
         p_q, p_k, p_qf, p_kf, p_v, p_grad, o_q, o_rows, n, b_lam, b_top, b_t_ref, b_log_kappa, b_phi_ref, b_delta,
         b_key, seed,
-        SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
+        SCALE, INV_ALPHA, LIMIT, TIE, P, KEEP, HEADS, D, E, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     m_q = o_q < n
     tl.store(grad_lam + o_plane + o_q, -b_q_sum, mask=m_q)
@@ -191,8 +191,8 @@ def query_side(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_k = (o_k < n)[None, :]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
+        b_dz = inner_products(p_grad, p_v, o_q, o_k, n, HEADS, E, CHUNK, DOT, ACC)
         b_dz = dropout(b_dz, seed, o_rows, i_s, P, KEEP)
         m_ref = o_k[None, :] == b_key[:, None]
         b_w, b_grown, b_low = pair_weights(
@@ -203,8 +203,8 @@ def query_side(
             b_delta[:, None], b_g_ref[:, None], b_shift[:, None], b_p_sum[:, None], b_q_ref[:, None], b_lam,
         )  # fmt: skip
         b_ds, b_dt = tl.where(m_k, b_ds, 0.0), tl.where(m_k, b_dt, 0.0)
-        b_dq = add_weighted_rows(b_dq, b_ds, p_k, o_k, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
-        b_dqf = add_weighted_rows(b_dqf, b_dt, p_kf, o_k, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
+        b_dq = add_weighted_rows(b_dq, b_ds, p_k, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dqf = add_weighted_rows(b_dqf, b_dt, p_kf, o_k, 0, n, HEADS, D, D_SPAN, DOT, ACC)
     store_columns(grad_q + o_d, SCALE * b_dq, o_q, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_q_friction + o_d, SCALE * b_dqf, o_q, 0, n, HEADS, D, D_SPAN)
 
@@ -215,7 +215,7 @@ def key_side(
     num_rows, seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, TIE: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, D_SPAN: tl.constexpr, E_SPAN: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
     CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of k, k_friction and v: one tile of KEYS keys, all query rows. Tiles are [KEYS, ROWS] here."""
@@ -247,13 +247,13 @@ def key_side(
         o_rows = (bos + o_q) * HEADS + i_h
 
         # [KEYS, ROWS]
-        b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+        b_s, b_t = pair_scores(p_k, p_q, p_kf, p_qf, o_k, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
         m_ref = o_k[:, None] == b_key[None, :]
         b_unit = b_lam * b_phi_ref
         b_w, b_grown, b_low = pair_weights(
             b_s, b_t, b_top[None, :], b_t_ref[None, :], b_unit[None, :], b_delta[None, :], m_ref, LIMIT, TIE
         )
-        b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_dz = inner_products(p_v, p_grad, o_k, o_q, n, HEADS, E, CHUNK, DOT, ACC)
         if P > 0.0:
             m_kept = tl.trans(kept(seed, o_rows, first_of_tile(tiles), P, KEYS))
             b_dz = tl.where(m_kept, b_dz * KEEP, 0.0)
@@ -263,9 +263,9 @@ def key_side(
         )  # fmt: skip
         if P > 0.0:
             b_z = tl.where(m_kept, b_z * KEEP, 0.0)
-        b_dv = add_weighted_rows(b_dv, b_z, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
-        b_dk = add_weighted_rows(b_dk, b_ds, p_q, o_q, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
-        b_dkf = add_weighted_rows(b_dkf, b_dt, p_qf, o_q, 0, n, HEADS, D, D_SPAN, DOT, PRECISION, ACC)
+        b_dv = add_weighted_rows(b_dv, b_z, p_grad, o_q, 0, n, HEADS, E, E_SPAN, DOT, ACC)
+        b_dk = add_weighted_rows(b_dk, b_ds, p_q, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
+        b_dkf = add_weighted_rows(b_dkf, b_dt, p_qf, o_q, 0, n, HEADS, D, D_SPAN, DOT, ACC)
     store_columns(grad_k + o_d, SCALE * b_dk, o_k, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_k_friction + o_d, SCALE * b_dkf, o_k, 0, n, HEADS, D, D_SPAN)
     store_columns(grad_v + o_e, b_dv, o_k, 0, n, HEADS, E, E_SPAN)

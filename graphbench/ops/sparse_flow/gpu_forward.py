@@ -26,7 +26,7 @@ from graphbench.ops.sparse_flow.gpu_tiles import (
 def _row_statistics(
     p_q, p_k, p_qf, p_kf, o_q, n,
     SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Pass 1: maxima and sums of exponentials of s, -s, t and s + t, and the minimum of t, [ROWS] each."""
     b_zero = tl.zeros([ROWS], dtype=ACC)
@@ -39,7 +39,7 @@ def _row_statistics(
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         m_k = (o_k < n)[None, :]
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
         b_s_max, b_s_sum = add_sum_exp(b_s_max, b_s_sum, tl.where(m_k, b_s, float("-inf")))
         b_minus_max, b_minus_sum = add_sum_exp(b_minus_max, b_minus_sum, tl.where(m_k, -b_s, float("-inf")))
         b_t_max, b_t_sum = add_sum_exp(b_t_max, b_t_sum, tl.where(m_k, b_t, float("-inf")))
@@ -61,7 +61,7 @@ def _sums_below(b_threshold, b_t, b_w, b_d, m_k):
 def _search(
     p_q, p_k, p_qf, p_kf, o_q, n, b_top, b_t_min, b_t_ref, b_unit, b_beta, b_budget, b_low, b_delta,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Passes 2: the highest t of the active set [ROWS], counted from the smallest friction.
 
@@ -79,7 +79,7 @@ def _search(
         for i_s in range(0, n, KEYS):
             o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
             # [ROWS, KEYS]
-            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
             m_k = (o_k < n)[None, :]
             b_w = weights(b_s, b_top[:, None])
             b_d = b_unit[:, None] * (growth(b_t, b_t_ref[:, None], LIMIT) - 1.0)
@@ -110,7 +110,7 @@ def _search(
 def _settle(
     p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_top, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
-    CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
+    CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr,
     KEYS: tl.constexpr,
 ):  # fmt: skip
     """Passes 3: (t of the reference key, delta counted from it) [ROWS], what the search rounded put right.
@@ -129,7 +129,7 @@ def _settle(
         for i_s in range(0, n, KEYS):
             o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
             # [ROWS, KEYS]
-            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+            b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
             m_k = (o_k < n)[None, :]
             b_low = tl.minimum(growth(b_t, b_t_ref[:, None], LIMIT), 1.0)
             b_w = tl.where(m_k & (b_t <= b_t_ref[:, None]), weights(b_s, b_top[:, None]), 0.0)
@@ -153,7 +153,7 @@ def _output(
     p_q, p_k, p_qf, p_kf, p_v, o_q, o_rows, n, b_top, b_t_anchor, b_t_ref, b_unit, b_delta, seed,
     SCALE: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr, HEADS: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Pass 4: products of the flows with v [ROWS, E_SPAN]; the reference key, and how many flows are not 0 [ROWS]."""
     b_out = tl.zeros([ROWS, E_SPAN], dtype=ACC)
@@ -162,14 +162,14 @@ def _output(
     for i_s in range(0, n, KEYS):
         o_k = i_s + tl.arange(0, KEYS).to(tl.int64)
         # [ROWS, KEYS]
-        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+        b_s, b_t = pair_scores(p_q, p_k, p_qf, p_kf, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC)
         m_k = (o_k < n)[None, :]
         b_w = tl.where(m_k, weights(b_s, b_top[:, None]), 0.0)
         b_key = tl.maximum(b_key, tl.max(tl.where(m_k & (b_t == b_t_anchor[:, None]), o_k[None, :], -1), 1))
         b_z = flows(b_t, b_w, b_t_ref[:, None], b_unit[:, None], b_delta[:, None], LIMIT)
         b_flows += tl.sum((b_z > 0.0).to(tl.int32), 1)
         b_z = dropout(b_z, seed, o_rows, i_s, P, KEEP)
-        b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, PRECISION, ACC)
+        b_out = add_weighted_rows(b_out, b_z, p_v, o_k, 0, n, HEADS, E, E_SPAN, DOT, ACC)
     return b_out, b_key, b_flows
 
 
@@ -178,7 +178,7 @@ def tiled_rows(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
     HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, E_SPAN: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Graphs of any size: scores again in every pass over the keys, two thresholds tried per pass."""
     i_g, bos, n, o_q = locate(tiles, ptr, ROWS)
@@ -190,7 +190,7 @@ def tiled_rows(
     p_q, p_k, p_qf, p_kf = q + o_d, k + o_d, q_friction + o_d, k_friction + o_d
 
     b_s_max, b_s_sum, b_minus_max, b_minus_sum, b_t_max, b_t_sum, b_both_max, b_both_sum, b_t_min = _row_statistics(
-        p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS
+        p_q, p_k, p_qf, p_kf, o_q, n, SCALE, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS
     )
     # Scores more than LIMIT above the lowest, whose resistances are nothing next to all others, count as equal.
     b_top = tl.minimum(b_s_max, LIMIT - b_minus_max)
@@ -206,18 +206,18 @@ def tiled_rows(
     b_delta = (b_budget + b_w_d) / (b_beta + b_least)
     b_t_top = _search(
         p_q, p_k, p_qf, p_kf, o_q, n, b_top, b_t_min, b_t_ref, b_lam * b_phi_ref, b_beta, b_budget, b_low, b_delta,
-        SCALE, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
+        SCALE, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_low, b_delta = _settle(
         p_q, p_k, p_qf, p_kf, o_q, n, b_lam, b_top, b_t_top, b_t_max, b_t_sum, b_spread, b_ratio, b_beta, b_budget,
-        SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
+        SCALE, INV_ALPHA, LIMIT, HEADS, D, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     b_t_anchor = tl.where(b_t_low > float("-inf"), b_t_low, b_t_min)
     b_t_ref, b_phi_ref, b_budget = anchor_row(b_t_anchor, b_t_max, b_t_sum, b_spread, b_ratio, b_lam, INV_ALPHA, LIMIT)
     o_rows, o_e = (bos + o_q) * HEADS + i_h, (bos * HEADS + i_h) * E
     b_out, b_key, b_flows = _output(
         p_q, p_k, p_qf, p_kf, v + o_e, o_q, o_rows, n, b_top, b_t_anchor, b_t_ref, b_lam * b_phi_ref, b_delta, seed,
-        SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, PRECISION, ACC, ROWS, KEYS,
+        SCALE, LIMIT, P, KEEP, HEADS, D, E, E_SPAN, CHUNK, DOT, ACC, ROWS, KEYS,
     )  # fmt: skip
     store_columns(out + o_e, b_out, o_q, 0, n, HEADS, E, E_SPAN)
     p_state = state + num_rows.to(tl.int64) * i_h + bos

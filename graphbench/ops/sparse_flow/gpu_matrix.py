@@ -10,7 +10,7 @@ unlike masks by the number of keys, leave accesses of 16 bytes. Prefixes of name
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import first_of_tile, kept, locate
+from graphbench.ops.gpu_tiles import dot_as, first_of_tile, kept, locate
 from graphbench.ops.sparse_flow.gpu_backward import (
     load_state,
     pair_weights,
@@ -25,7 +25,7 @@ from graphbench.ops.sparse_flow.gpu_whole import solve_whole
 @triton.jit
 def _product(
     p_a, a_row, a_inner, p_b, b_inner, b_column, o_row, rows, o_column, columns, inner, readable,
-    DOT: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr, CHUNK: tl.constexpr,
+    DOT: tl.constexpr, ACC: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """[rows, columns] sum over ``inner`` of a and b, whose neighbours along an axis are so many numbers apart.
 
@@ -46,7 +46,7 @@ def _product(
             mask=(o_c < inner)[:, None] & (o_column < columns)[None, :],
             other=0.0,
         )
-        b_sum = tl.dot(b_a.to(DOT), b_b.to(DOT), b_sum, input_precision=PRECISION, out_dtype=ACC)
+        b_sum += dot_as(b_a, b_b, DOT, ACC)
     return b_sum
 
 
@@ -61,8 +61,8 @@ def _tile_of(tiles, ptr, SIZE: tl.constexpr):
 @triton.jit(do_not_specialize=["num_rows"])
 def pair_products(
     a, b, other_a, other_b, ptr, tiles, matrices, num_rows, stride,
-    SCALE: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
-    ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
+    SCALE: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """``SCALE a b^T`` as matrix 0 and that of the others as matrix 1. Programs: tile, part and head, tile of keys."""
     bos, n, i_t = _tile_of(tiles, ptr, ROWS)
@@ -76,23 +76,8 @@ def pair_products(
         p_a, p_b = other_a, other_b
     o_x = (bos * HEADS + i_h) * WIDTH
     b_ab = SCALE * _product(
-        p_a + o_x,
-        HEADS * WIDTH,
-        1,
-        p_b + o_x,
-        1,
-        HEADS * WIDTH,
-        o_q,
-        n,
-        o_k,
-        n,
-        WIDTH,
-        WIDTH,
-        DOT,
-        PRECISION,
-        ACC,
-        CHUNK,
-    )
+        p_a + o_x, HEADS * WIDTH, 1, p_b + o_x, 1, HEADS * WIDTH, o_q, n, o_k, n, WIDTH, WIDTH, DOT, ACC, CHUNK
+    )  # fmt: skip
     p_line = matrices + (num_rows.to(tl.int64) * tl.program_id(1) + bos) * stride
     tl.store(p_line + o_q[:, None] * stride + o_k[None, :], b_ab, mask=(o_q < n)[:, None] & (o_k < stride)[None, :])
 
@@ -101,7 +86,7 @@ def pair_products(
 def weighted_rows(
     weights, other_weights, x, other_x, ptr, tiles, out, other_out, num_rows, stride,
     SCALE: tl.constexpr, TURNED: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr,
+    ACC: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """``SCALE W x`` of a matrix W and rows x, ``SCALE W^T x`` if turned. Programs: tile, part and head, columns."""
     bos, n, i_t = _tile_of(tiles, ptr, ROWS)
@@ -115,13 +100,9 @@ def weighted_rows(
     o_x = (bos * HEADS + i_h) * WIDTH
     p_w += (num_rows.to(tl.int64) * i_h + bos) * stride
     if TURNED:
-        b_out = _product(
-            p_w, 1, stride, p_x + o_x, HEADS * WIDTH, 1, o_row, stride, o_c, WIDTH, n, n, DOT, PRECISION, ACC, CHUNK
-        )
+        b_out = _product(p_w, 1, stride, p_x + o_x, HEADS * WIDTH, 1, o_row, stride, o_c, WIDTH, n, n, DOT, ACC, CHUNK)
     else:
-        b_out = _product(
-            p_w, stride, 1, p_x + o_x, HEADS * WIDTH, 1, o_row, n, o_c, WIDTH, n, stride, DOT, PRECISION, ACC, CHUNK
-        )
+        b_out = _product(p_w, stride, 1, p_x + o_x, HEADS * WIDTH, 1, o_row, n, o_c, WIDTH, n, stride, DOT, ACC, CHUNK)
     o_out = o_row[:, None] * (HEADS * WIDTH) + o_c[None, :]
     m_out = (o_row < n)[:, None] & (o_c < WIDTH)[None, :]
     tl.store(p_out + o_x + o_out, (SCALE * b_out).to(out.dtype.element_ty), mask=m_out)

@@ -7,12 +7,24 @@ serves both orientations, numbers per row arrive with the axis of the keys alrea
 import triton
 import triton.language as tl
 
+from graphbench.ops.gpu_tiles import dot_as
+
+
+@triton.jit
+def add_product(b_acc, b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr, PLAIN: tl.constexpr):
+    """``acc + a b``. PLAIN: fp32 is multiplied as it is, where the registers have no room for parts of tf32."""
+    if PLAIN:
+        b_acc = tl.dot(b_a.to(DOT), b_b.to(DOT), b_acc, input_precision="ieee", out_dtype=ACC)
+    else:
+        b_acc += dot_as(b_a, b_b, DOT, ACC)
+    return b_acc
+
 
 @triton.jit
 def inner_products(
     p_a, p_b, o_a, o_b, n,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
-    ACC: tl.constexpr,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    PLAIN: tl.constexpr = False,
 ):  # fmt: skip
     """[rows of a, rows of b] products of the rows of one graph and head, to whose first row p_a and p_b point.
 
@@ -33,7 +45,7 @@ def inner_products(
             mask=(o_b < n)[None, :] & (o_c < WIDTH)[:, None],
             other=0.0,
         )
-        b_ab = tl.dot(b_a.to(DOT), b_b.to(DOT), b_ab, input_precision=PRECISION, out_dtype=ACC)
+        b_ab = add_product(b_ab, b_a, b_b, DOT, ACC, PLAIN)
     return b_ab
 
 
@@ -41,19 +53,19 @@ def inner_products(
 def pair_scores(
     p_q, p_k, p_qf, p_kf, o_q, o_k, n,
     SCALE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr,
+    ACC: tl.constexpr, PLAIN: tl.constexpr = False,
 ):  # fmt: skip
     """(s, t) of a tile, [rows, keys] each; [keys, rows] when queries and keys change places."""
-    b_s = SCALE * inner_products(p_q, p_k, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-    b_t = SCALE * inner_products(p_qf, p_kf, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+    b_s = SCALE * inner_products(p_q, p_k, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC, PLAIN)
+    b_t = SCALE * inner_products(p_qf, p_kf, o_q, o_k, n, HEADS, D, CHUNK, DOT, ACC, PLAIN)
     return b_s, b_t
 
 
 @triton.jit
 def add_weighted_rows(
     b_acc, b_w, p_x, o_x, i_c, n,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
-    ACC: tl.constexpr,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+    PLAIN: tl.constexpr = False,
 ):  # fmt: skip
     """``b_acc`` [.., SPAN] plus ``b_w`` [.., rows of x] times columns ``i_c .. i_c + SPAN`` of these rows of x."""
     o_c = i_c + tl.arange(0, SPAN)
@@ -63,7 +75,7 @@ def add_weighted_rows(
         mask=(o_x < n)[:, None] & (o_c < WIDTH)[None, :],
         other=0.0,
     )
-    return tl.dot(b_w.to(DOT), b_x.to(DOT), b_acc, input_precision=PRECISION, out_dtype=ACC)
+    return add_product(b_acc, b_w, b_x, DOT, ACC, PLAIN)
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from graphbench.ops.sparse_flow.gpu_tiles import (
     anchor_row,
     flows,
     growth,
-    inner_products,
+    pair_scores,
     row_constants,
     store_columns,
     store_state,
@@ -116,7 +116,7 @@ def solve_whole(
 def whole_rows(
     q, k, q_friction, k_friction, v, lam, ptr, tiles, out, state, num_rows, seed,
     SCALE: tl.constexpr, INV_ALPHA: tl.constexpr, LIMIT: tl.constexpr, P: tl.constexpr, KEEP: tl.constexpr,
-    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, DOT: tl.constexpr,
     ACC: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Graphs of at most KEYS nodes: scores once, every step in registers."""
@@ -129,8 +129,9 @@ def whole_rows(
     o_d = (bos * HEADS + i_h) * D
 
     # [ROWS, KEYS]
-    b_s = SCALE * inner_products(q + o_d, k + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
-    b_t = SCALE * inner_products(q_friction + o_d, k_friction + o_d, o_q, o_k, n, HEADS, D, CHUNK, DOT, PRECISION, ACC)
+    b_s, b_t = pair_scores(
+        q + o_d, k + o_d, q_friction + o_d, k_friction + o_d, o_q, o_k, n, SCALE, HEADS, D, CHUNK, DOT, ACC, PLAIN=True
+    )
     b_z = solve_whole(
         b_s, b_t, state + num_rows.to(tl.int64) * i_h + bos, o_q, o_k, n, num_rows.to(tl.int64) * HEADS,
         bos * HEADS + i_h, b_lam, seed, INV_ALPHA, LIMIT, P, KEEP, HEADS, ACC, ROWS,
@@ -138,5 +139,5 @@ def whole_rows(
     o_e = (bos * HEADS + i_h) * E
     for i_c in range(0, E, CHUNK):
         b_out = tl.zeros([ROWS, CHUNK], dtype=ACC)
-        b_out = add_weighted_rows(b_out, b_z, v + o_e, o_k, i_c, n, HEADS, E, CHUNK, DOT, PRECISION, ACC)
+        b_out = add_weighted_rows(b_out, b_z, v + o_e, o_k, i_c, n, HEADS, E, CHUNK, DOT, ACC, PLAIN=True)
         store_columns(out + o_e, b_out, o_q, i_c, n, HEADS, E, CHUNK)
