@@ -58,7 +58,7 @@ def failure(error: RuntimeError, forward: Callable[[], Any]) -> UserError | None
     elif _IN_PLACE in str(error):
         said, places_of = _SPOILED, _Watch.spoiled
     elif _TWICE in str(error):
-        said, places_of = _KEPT, lambda watch: watch.kept or plug_ins.loaded()
+        said, places_of = _KEPT, lambda watch: watch.kept
     else:  # out of memory, say: the forward pass is not for doing again
         return None
     watch = _Watch()
@@ -68,6 +68,8 @@ def failure(error: RuntimeError, forward: Callable[[], Any]) -> UserError | None
     except Exception:  # noqa: BLE001  the exception that is explained here came first
         return None
     places = list(dict.fromkeys(places_of(watch)))[-_MOST_PLACES:]
+    if not places and said is _KEPT:  # returned as it was: no call is to blame, but one of these files
+        places = plug_ins.loaded()
     return UserError(f"{'; '.join(places)}: {said}.") if places else None
 
 
