@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from graphbench.config.config import flat
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
-from graphbench.factory.model import build_model, layer_names
+from graphbench.factory.model import build_model, layer_names, unread_states
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.processes import check_processes
-from graphbench.factory.task import build_task
+from graphbench.factory.task import build_task, check_ranking
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, plug_in_inputs
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from graphbench.tasks.task import Task
     from graphbench.train.fabric import Fabric
 
+
+logger = logging.getLogger("graphbench")
 
 MOST_MODULES = 100_000
 """Of a model: the deepest published ones have a thousand."""
@@ -87,7 +90,11 @@ def describe(config: Config) -> dict[str, Any]:
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
-    return _described(adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))[0]
+    config = adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False)
+    description, _, model, _ = _described(config)
+    for sentence in unread_states(config, model):
+        logger.warning(sentence)
+    return description
 
 
 def check(
@@ -125,6 +132,7 @@ def check(
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
     description, info, model, task = _described(config)
+    config = dataclasses.replace(config, notices=(*config.notices, *unread_states(config, model)))
     fabric = build_fabric(config)
     if fabric.world_size > 1:
         config = check_processes(config, model, task)
@@ -196,6 +204,7 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
         model = _outline(config, info)
     check_samplers(config, info, model)
     task = build_task(config, info)
+    check_ranking(config, info, model, task)
     with suppress(RuntimeError, NotImplementedError):  # a plug-in looks at values, which are not there yet
         build_schedule(config, build_optimizer(config, model))
     description = {

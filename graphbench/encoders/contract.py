@@ -106,9 +106,12 @@ class BatchEncoder(PositionalEncoder):
 
     Attributes:
         adds_token: whether it inserts one more node as the first of every graph.
+        supplies: field of :class:`~graphbench.structures.LayerState` that it leaves with a row per node or pair; None
+            for none. Encoders add to a ``pair_bias`` that is there.
     """
 
     adds_token: bool = False
+    supplies: Literal["pair_bias", "stable_encoding", "edge_states"] | None = None
 
     @abstractmethod
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:

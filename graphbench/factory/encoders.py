@@ -38,6 +38,8 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[NodeEncoder,
         return NodeEncoder(None, {}, info.node_in, batch_norm=False), info.node_in
     key = "dataset.node_encoder_name"
     parts = _parse(config, key, "node", added=dataset.node_encoder_join == "add")
+    if not parts.features and not parts.columns:
+        dim = info.node_in  # the raw features are the states
     columns: dict[str, ColumnEncoder] = {}
     batch_encoders: dict[str, BatchEncoder] = {}
     for name in parts.encodings:
@@ -51,8 +53,6 @@ def node_encoder(config: Config, info: DataInfo, dim: int) -> tuple[NodeEncoder,
     if parts.features or (info.node_in and width and columns):
         # With an encoding and no feature encoder (GraphGPS: `LapPE`), a linear map keeps the node features.
         features = _features(config, info, "node", key, parts.features or "LinearNode", width)
-    elif not columns:
-        dim = info.node_in
     with config_errors(config, key):
         encoder = NodeEncoder(
             features,

@@ -15,8 +15,10 @@ from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
+from graphbench.layers.blocks.gnn_plus import GatedGCNPlus
 from graphbench.layers.contract import Attention, Block, GraphLayer, LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.local.gated_gcn import GatedGCNCore
 from graphbench.layers.single import SingleBlock
 from graphbench.models.contract import Model
 from graphbench.structures import DataInfo
@@ -240,7 +242,7 @@ class LayerFactory:
         """The layer that a spec names, of the base class of its namespace."""
         config = self.config
         layer_class: type[GraphLayer] = registry.lookup(namespace, spec.name, self.where)
-        if layer_class.needs_edges and not self.has_edges and spec.edges is None:
+        if layer_class.needs_edges and not self.has_edges and edge_set(spec) is None:
             raise UserError(
                 f"{self.where}: {spec.name} reads edge features; set dataset.edge_encoder to true "
                 f"(DummyEdge where the data set has none)."
@@ -258,7 +260,22 @@ class LayerFactory:
             keys.insert(1, graphgps_group)
             arguments = {**config.value(graphgps_group), **arguments}
         with config_errors(config, *keys, filled=filled):
-            return registry.construct(layer_class, arguments, context)
+            layer = registry.construct(layer_class, arguments, context)
+        width = arguments.get("dim_edge", context.dim_edge)
+        more = self.number > 1 or len(self.specs) > 1
+        core = layer.conv if isinstance(layer, GatedGCNPlus) else layer
+        if isinstance(core, GatedGCNCore) and core.update_edges and more and width != context.dim_out:
+            raise UserError(
+                f"{self.where}: {spec.name} makes edge states as wide as node states, {context.dim_out}, and the "
+                f"layers read {width} columns of them; set {self.group}.dim_edge to {context.dim_out}."
+            )
+        return layer
+
+    def _has_edge_states(self, spec: LayerSpec) -> bool:
+        """Whether there are states of the pairs that a layer works on."""
+        if reads_expander([spec]):
+            return True
+        return self.has_edges if edge_set(spec) is None else spec.attribute is not None
 
     def _context(self, namespace: str, spec: LayerSpec) -> LayerContext:
         """Values that the model offers to a layer."""
@@ -277,7 +294,7 @@ class LayerFactory:
             hidden_act=tree.gnn.act,
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
-            use_edge_attr=spec.edges in (None, "exp") or spec.attribute is not None,
+            use_edge_attr=self._has_edge_states(spec),
             equivstable=not STABLE_ENCODINGS.isdisjoint(component_names(tree.dataset.node_encoder_name)),
         )
         if self.group == "gnn":

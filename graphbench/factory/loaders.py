@@ -19,13 +19,17 @@ from graphbench.factory.config_errors import config_errors
 from graphbench.factory.large_loaders import build_large_loader, check_blockwise
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
-from graphbench.factory.transforms import batch_transform
+from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.models.contract import Model
 from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
     from graphbench.train.fabric import Fabric
+
+
+_OF_WHOLE_GRAPHS = ("pair", "edge_set", "hops")
+"""Levels of transforms whose outputs belong to all nodes of a graph together."""
 
 
 def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
@@ -54,6 +58,12 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
         raise UserError(
             f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch, neighbor or "
             f"shadow; received {train} and {evaluation}."
+        )
+    whole = [name for name, transform in build_transforms(config).items() if transform.level in _OF_WHOLE_GRAPHS]
+    if whole and train not in ("full_batch", "seeds"):
+        raise UserError(
+            f"{config.where('train.sampler')}: train.sampler {train} cuts the graph, and {', '.join(whole)} of pairs "
+            "of nodes cannot be cut along; set train.sampler to full_batch."
         )
     if train != "full_batch" and batch_transform(config) is not None:
         raise UserError(

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import nn
 
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.layer_type import component_names
 from graphbench.encoders.compose import NodeEncoder
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
 from graphbench.factory.layers import LayerFactory
 from graphbench.heads.contract import Head, HeadContext
-from graphbench.heads.edge import EdgeHead
+from graphbench.layers.attention.biased_transformer import BiasedTransformer
+from graphbench.layers.blocks.grit import GritTransformerLayer
 from graphbench.layers.contract import GraphLayer
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.single import SingleBlock
-from graphbench.models.contract import Model, ModelContext
+from graphbench.models.contract import EncodedModel, Model, ModelContext
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head of ``gnn.head: default``, by task."""
+ASKED = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
+"""What heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
+READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
+"""Modules that read the states which encoders supply; complete layers contain them."""
+_ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}
 
 
 def build_model(config: Config, info: DataInfo) -> Model:
@@ -44,13 +54,13 @@ def build_model(config: Config, info: DataInfo) -> Model:
     model_class: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
     parameters = registry.parameters(model_class)
     _check_widths(config, model_class.layers_from)
-    _check_graphormer(config, model_class.layers_from)
     dim = tree.gnn.dim_inner
     dim_edge = _dim_edge(config, model_class.layers_from)
     # Modules draw their first parameters in the order of their construction.
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, dim)
-    _check_token(config, nodes)
+    _check_token(config, info, nodes)
+    _check_states(config, nodes)
     layers = LayerFactory(config, info, dim_edge, edges is not None, model_class)
     settings = LayerSettings(
         batchnorm=tree.gnn.batchnorm,
@@ -83,6 +93,13 @@ def build_model(config: Config, info: DataInfo) -> Model:
             act=tree.gnn.act,
         )
         model: Model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
+    _check_read_states(config, nodes, model)
+    name, head = _head_class(config, info)
+    if model.of_graphs and head.predicts in ("node", "pair"):
+        raise UserError(
+            f"{config.where('model.type')}: {tree.model.type} predicts for graphs, the head {name} for every "
+            f"{_ROWS[head.predicts]}. Use another model.type, or a data set whose task is one prediction per graph."
+        )
     return model
 
 
@@ -97,19 +114,47 @@ def _check_widths(config: Config, layers_from: str) -> None:
         )
 
 
-def _check_graphormer(config: Config, layers_from: str) -> None:
-    """Refuses a bias of Graphormer with another number of heads than the attention that adds it."""
-    tree = config.tree
-    encodings = component_names(tree.dataset.node_encoder_name) if tree.dataset.node_encoder else []
-    reads_bias = layers_from == "gt" and "BiasedTransformer" in component_names(tree.gt.layer_type)
-    if "GraphormerBias" in encodings and reads_bias and tree.graphormer.num_heads != tree.gt.n_heads:
+def _check_read_states(config: Config, encoder: NodeEncoder, model: Model) -> None:
+    """Refuses layers that read what no encoder supplies, or a bias of pairs with other columns than they have heads."""
+    names, modules = "dataset.node_encoder_name", list(model.modules())
+    gated = any(isinstance(module, DistanceGate) for module in modules)
+    if gated and all(each.supplies != "stable_encoding" for each in encoder.batch_encoders.values()):
+        able = [each for each in registry.components("encoders/positional") if issubclass(each, BatchEncoder)]
+        able = [each.registered_name for each in able if each.supplies == "stable_encoding"]
         raise UserError(
-            f"{config.where('graphormer.num_heads')}: graphormer.num_heads sizes the bias that BiasedTransformer adds "
-            f"and must equal gt.n_heads, received {tree.graphormer.num_heads} and {tree.gt.n_heads}."
+            f"{config.where(names)}: layers gate edges by the distance between encodings (equivstable, "
+            f"distance_gates), and none is there; name one of {', '.join(able)} in {names}."
         )
+    key, number = "graphormer.num_heads", config.tree.graphormer.num_heads
+    parameters = registry.parameters(type(model))
+    own = f"gt.{config.tree.model.type}.heads" if "heads" in parameters else "gt.n_heads"
+    given = [name for name, each in encoder.batch_encoders.items() if each.supplies == "pair_bias"]
+    if given and parameters.keys() & {"heads", "block", "attention"}:  # others have a bias of their own
+        heads = {module.heads for module in modules if isinstance(module, BiasedTransformer)}
+        if heads - {number}:
+            raise UserError(
+                f"{config.where(key)}: {key} sizes the bias of {' and '.join(given)}, which attention adds, and must "
+                f"equal {own}, received {number} and {max(heads - {number})}."
+            )
 
 
-def _check_token(config: Config, encoder: NodeEncoder) -> None:
+def _check_states(config: Config, encoder: NodeEncoder) -> None:
+    """Refuses encoders that take each other's states for layers away."""
+    key, encoders = "dataset.node_encoder_name", encoder.batch_encoders
+    stable = [name for name, each in encoders.items() if each.supplies == "stable_encoding"]
+    if len(stable) > 1:
+        raise UserError(f"{config.where(key)}: layers read one of {' and '.join(stable)}; name one of them in {key}.")
+    before = ""
+    for name, each in encoders.items():
+        if each.adds_token and before:
+            raise UserError(
+                f"{config.where(key)}: {name} adds a node to every graph, which {before} would not know; name {name} "
+                f"before {before} in {key}."
+            )
+        before = name if each.supplies else before
+
+
+def _check_token(config: Config, info: DataInfo, encoder: NodeEncoder) -> None:
     """Refuses a graph token for a head that cannot read it, and a head that reads a token that is not there."""
     tree = config.tree
     key = "dataset.node_encoder_name"
@@ -125,16 +170,16 @@ def _check_token(config: Config, encoder: NodeEncoder) -> None:
             f"{config.where(key)}: {' and '.join(tokens)} each add a graph token, and graphs have one; leave "
             f"GraphToken out of {key}, or set {bias} to false."
         )
-    head = None if tree.gnn.head == "default" else registry.lookup("heads", tree.gnn.head, config.where("gnn.head"))
-    if tokens and head is not None and not head.accepts_graph_token:
+    name, head = _head_class(config, info)
+    if tokens and not head.accepts_graph_token:
         cause = key
         advice = f"leave {tokens[0]} out of {key}"
         if "GraphormerBias" in tokens:
             cause = bias
             advice = f"set {bias} to false"
         raise UserError(
-            f"{config.where(cause)}: the graph token is a further node of every graph, for which gnn.head "
-            f"{tree.gnn.head} has no target; {advice}."
+            f"{config.where(cause)}: the graph token is a further node of every graph, for which gnn.head {name} "
+            f"has no target; {advice}."
         )
 
 
@@ -147,22 +192,25 @@ def _dim_edge(config: Config, layers_from: str) -> int:
     return tree.gt.dim_edge or tree.gnn.dim_edge or width
 
 
+def _head_class(config: Config, info: DataInfo) -> tuple[str, type[Head]]:
+    """Name and class of the head."""
+    name = config.tree.gnn.head
+    if name == "default":
+        name = HEAD_OF_TASK[info.task]
+    head: type[Head] = registry.lookup("heads", name, config.where("gnn.head"))
+    asked = ASKED[info.task]
+    if head.predicts is not None and head.predicts not in asked:
+        raise UserError(
+            f"{config.where('gnn.head')}: the head {name} predicts for every {_ROWS[head.predicts]}, the task of "
+            f"{info.name} is one prediction per {_ROWS[asked[0]]}. Use {HEAD_OF_TASK[info.task]}, or another of these."
+        )
+    return name, head
+
+
 def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     """The head, for hidden states of width ``dim_in``."""
     tree = config.tree
-    name = tree.gnn.head
-    if name == "default":
-        if info.task not in HEAD_OF_TASK:
-            raise UserError(
-                f"{config.where('dataset.task')}: no default head for dataset.task {info.task}; set gnn.head."
-            )
-        name = HEAD_OF_TASK[info.task]
-    head_class = registry.lookup("heads", name, config.where("gnn.head"))
-    if info.task == "graph" and not (head_class.accepts_graph_token or issubclass(head_class, EdgeHead)):
-        raise UserError(
-            f"{config.where('gnn.head')}: the head {name} predicts for every node, the task of {info.name} is "
-            f"one prediction per graph. Use {HEAD_OF_TASK['graph']}, or a head whose name has graph."
-        )
+    name, head_class = _head_class(config, info)
     context = HeadContext(
         dim_in=dim_in,
         out_dim=info.out_dim,
@@ -179,6 +227,23 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
         head: Head = registry.construct(head_class, config.component_args("gnn", name), context)
     return head
+
+
+def unread_states(config: Config, model: Model) -> Iterator[str]:
+    """Sentences about encoders whose state for layers no layer reads; none where layers are not of this package."""
+    layers = [module for module in model.modules() if isinstance(module, GraphLayer | DistanceGate)]
+    if not isinstance(model, EncodedModel) or any(
+        not type(each).__module__.startswith("graphbench.") for each in layers
+    ):
+        return
+    key = "dataset.node_encoder_name"
+    for name, encoder in model.encoder.batch_encoders.items():
+        readers = READERS.get(encoder.supplies or "")
+        if readers is not None and not any(isinstance(each, readers) for each in layers):
+            yield (
+                f"{config.where(key)}: {name} supplies state.{encoder.supplies}, which none of these layers reads "
+                f"({readers.__name__} does): it has no effect."
+            )
 
 
 def layer_names(model: nn.Module) -> list[str]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from graphbench import registry
 from graphbench.config import Config
+from graphbench.contract import HasStatistics
+from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import dataset_builder
+from graphbench.heads.contract import Head
+from graphbench.heads.edge import EdgeHead
 from graphbench.structures import DataInfo
 from graphbench.tasks.contract import LossContext
 from graphbench.tasks.loss import Loss
+from graphbench.tasks.metric import StatisticMetric
 from graphbench.tasks.task import Task, logged_metrics
 
 
@@ -30,3 +37,18 @@ def build_loss(config: Config, info: DataInfo) -> Loss:
     with config_errors(config, f"model.{tree.model.loss_fun}", "model.loss_fun"):
         loss: Loss = registry.construct(loss_class, arguments, context)
     return loss
+
+
+def check_ranking(config: Config, info: DataInfo, model: nn.Module, task: Task) -> None:
+    """Refuses to choose the epoch by a metric that the head should compute and does not.
+
+    Raises:
+        UserError: naming both.
+    """
+    head = next((part for part in model.modules() if isinstance(part, Head)), None)
+    scored = isinstance(head, EdgeHead) and head.decoding == "concat"  # by pair, ranks would need one pass per node
+    if isinstance(task.metrics.get(info.metric), StatisticMetric) and (scored or not isinstance(head, HasStatistics)):
+        raise UserError(
+            f"{config.where('metric_best')}: the epoch is chosen by {info.metric}, which the head computes: use "
+            "gnn.head inductive_edge with model.edge_decoding dot or cosine_similarity, or another metric_best."
+        )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
 from graphbench.contract import Capturable
 from graphbench.registry import UNSET
 from graphbench.structures import GraphBatch
+
+Row: TypeAlias = Literal["graph", "node", "pair"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,13 @@ class Head(nn.Module, Capturable):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
+        predicts: what a row of the prediction is about; None where the class does not say.
         accepts_graph_token: False where every node (or pair) needs a target, which a graph token does not have.
     """
 
     registered_name: ClassVar[str] = ""
     reads_sparse: ClassVar[bool] = False
+    predicts: ClassVar[Row | None] = None
     accepts_graph_token: ClassVar[bool] = True
 
     @abstractmethod

@@ -37,6 +37,7 @@ class EdgeHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "pair"
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(

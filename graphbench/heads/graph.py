@@ -28,6 +28,7 @@ class GraphHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "graph"
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class GraphormerGraphHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "graph"
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, pooling: FromContext[str] = "graph_token"

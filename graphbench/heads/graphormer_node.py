@@ -27,6 +27,7 @@ class GraphormerNodeHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "node"
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(self, dim_in: FromContext[int], out_dim: FromContext[int]) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from graphbench.heads.contract import Head
+from graphbench.heads.contract import Head, Row
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
@@ -39,6 +39,7 @@ class MLPNodeHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts: ClassVar[Row | None] = "node"
     accepts_graph_token: ClassVar[bool] = False
     normed: ClassVar[bool] = False
 
@@ -59,7 +60,7 @@ class MLPNodeHead(Head):
             BatchNorm(dim_in) if self.normed else NoNorm() for _ in range(hidden)
         )
         self.dropout = Dropout(dropout)
-        self.act = activation(act)
+        self.act = activation(act if hidden else "identity")
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(N, out_dim) predictions of the nodes."""
@@ -98,6 +99,7 @@ class MLPGraphHead(MLPNodeHead):
     """
 
     capturable: ClassVar[bool] = True
+    predicts: ClassVar[Row | None] = "graph"
     accepts_graph_token: ClassVar[bool] = True
     scale: ClassVar[float] = 1.0
     shift: ClassVar[float] = 0.0

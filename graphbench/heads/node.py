@@ -30,6 +30,7 @@ class NodeHead(Head, BeginsWithLinear):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "node"
     reads_sparse: ClassVar[bool] = True
     accepts_graph_token: ClassVar[bool] = False
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from graphbench.heads.contract import Head
+from graphbench.heads.contract import Head, Row
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
@@ -27,6 +27,7 @@ class NormMLPNodeHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts: ClassVar[Row | None] = "node"
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(
@@ -63,6 +64,7 @@ class NormMLPGraphHead(NormMLPNodeHead):
     """
 
     capturable: ClassVar[bool] = True
+    predicts: ClassVar[Row | None] = "graph"
     accepts_graph_token: ClassVar[bool] = True
 
     def __init__(

@@ -31,6 +31,7 @@ class OGBCodeGraphHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "graph"
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ class SANGraphHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "graph"
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class SANNodeHead(Head):
     """
 
     capturable: ClassVar[bool] = True
+    predicts = "node"
     accepts_graph_token: ClassVar[bool] = False
 
     def __init__(

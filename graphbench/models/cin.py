@@ -113,6 +113,7 @@ class CIN(EncodedModel):
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    of_graphs = True
 
     def __init__(
         self,

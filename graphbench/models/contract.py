@@ -72,12 +72,14 @@ class Model(nn.Module, Capturable):
         layer: name in ``layers/blocks`` of the only block that the model has; None: ``layer_type`` names it.
         feed_forward: False: a block is one sublayer without feed-forward network
             (:class:`~graphbench.layers.single.SingleBlock`).
+        of_graphs: its head is handed one row per graph.
     """
 
     registered_name: ClassVar[str] = ""
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gt"
     layer: ClassVar[str | None] = None
     feed_forward: ClassVar[bool] = True
+    of_graphs: bool = False
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -117,6 +119,11 @@ class EdgeFrame(Frame):
 
     edge_encoder: FromContext[EdgeEncoder | None]
     dim_edge: FromContext[int] = 0
+
+    @property
+    def edge_columns(self) -> int | None:
+        """Columns of the edge states; None where there are none."""
+        return None if self.edge_encoder is None else self.edge_encoder.dim
 
 
 class EncodedModel(Model):

@@ -103,7 +103,7 @@ class DeepGraph(EncodedModel):
         m, dim = motif, frame.dim
         check_at_least(1, layers=layers, max_nodes=m.max_nodes, redundancy=m.redundancy, heads=m.heads)
         check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
-        self.motif = m
+        self.motif, self.of_graphs = m, m.of_graphs
         self.token = nn.Parameter(torch.empty(1, dim))
         self.token_bias, self.motif_bias = (nn.Parameter(torch.empty(1, m.heads)) for _ in range(2))
         for parameter in (self.token, self.token_bias, self.motif_bias):
@@ -187,11 +187,6 @@ class _Tokens:
         old, new = self._old, self.ragged
         if of_nodes is None:
             of_nodes = of_token.new_zeros(old.num_pairs, of_token.shape[1])
-        if of_nodes.shape[1] != of_token.shape[1]:
-            raise ValueError(
-                f"gt.DeepGraph.heads is {of_token.shape[1]}, the bias of pairs has {of_nodes.shape[1]} columns: set "
-                "graphormer.num_heads to the same number"
-            )
         last = new.num_pairs  # where goes what belongs nowhere
         bias = of_token.new_full((last + 1, of_token.shape[1]), -torch.inf)
         row, column = (self.node.index_select(0, end) for end in old.pair_ends)

@@ -60,7 +60,7 @@ class DeeperGCN(EncodedModel):
     ) -> None:
         super().__init__(frame.encoder, frame.edge_encoder, keep_sparse=False)
         dim, dim_encoded = frame.dim, frame.dim_encoded
-        local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim, layers)
+        local, self.tables = local_layers(local, layers), EdgeTables(edge_tables, dim, layers, frame.edge_columns)
         if virtual_node:
             check_same_width(dim_encoded, dim, "virtual_node is added to encoded nodes and states")
         self.layers: Modules[LocalLayer] = Modules(

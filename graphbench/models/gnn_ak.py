@@ -155,6 +155,7 @@ class GNNAK(EncodedModel):
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    of_graphs = True
 
     def __init__(
         self,
@@ -170,7 +171,7 @@ class GNNAK(EncodedModel):
         kernel.check()
         local = local_layers(local, layers)
         check_same_width(frame.dim_encoded, dim, "encoded nodes are added to hidden states")
-        self.tables = EdgeTables(kernel.edge_tables, dim + kernel.hop_dim, layers)
+        self.tables = EdgeTables(kernel.edge_tables, dim + kernel.hop_dim, layers, frame.edge_columns)
         self.layers: Modules[EgoNetConvolution] = Modules(
             EgoNetConvolution(dim, dropout, local, kernel) for _ in range(layers)
         )

@@ -75,6 +75,7 @@ class GraphMixer(EncodedModel):
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    of_graphs = True
 
     def __init__(
         self,

@@ -93,11 +93,14 @@ class GraphTrans(EncodedModel):
         super().__init__(frame.encoder, frame.edge_encoder)
         dim = frame.dim
         check_one_of(("nodes", "token"), readout=transformer.readout)
-        self.stack = MessagePassing(frame.dim_encoded, dim, layers, local, stack, dropout=dropout)
+        self.stack = MessagePassing(
+            frame.dim_encoded, dim, layers, local, stack, dropout=dropout, edge_columns=frame.edge_columns
+        )
         width = transformer.transformer_dim or dim
         self.lin = nn.Linear(self.stack.width, width)
         self.norm_in = LayerNorm(width) if transformer.norm_input else nn.Identity()
-        self.token = nn.Parameter(torch.randn(1, width)) if transformer.readout == "token" else None
+        self.of_graphs = transformer.readout == "token"
+        self.token = nn.Parameter(torch.randn(1, width)) if self.of_graphs else None
         rate = transformer.transformer_dropout
         self.layers: Modules[TransformerEncoder] = Modules(
             TransformerEncoder(

@@ -88,7 +88,8 @@ class JKNet(EncodedModel):
         dim, dim_encoded = frame.dim, frame.dim_encoded
         local = local_layers(local, layers)
         check_one_of(JUMPS, jump=settings.jump)
-        self.jump, self.tables = settings.jump, EdgeTables(settings.edge_tables, dim, layers)
+        self.jump = settings.jump
+        self.tables = EdgeTables(settings.edge_tables, dim, layers, frame.edge_columns)
         self.lin_in = InputLinear(dim_encoded, dim) if settings.input_map else None
         first = dim if settings.input_map else dim_encoded
         widths = [dim if number else first for number in range(layers)]

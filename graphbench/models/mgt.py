@@ -93,6 +93,7 @@ class MGT(EncodedModel, HasAuxiliaryLoss):
     """
 
     capturable: ClassVar[bool] = True
+    of_graphs = True
 
     def __init__(
         self,

@@ -56,27 +56,28 @@ class EdgeTables:
             more columns to its own, the last ones of all, as GSN's does with counts of substructures.
         dim: width of the layers.
         layers: how many there are.
+        received: columns of the edge states; None where there are none.
+
+    Raises:
+        ArgumentError: no such ``tables``, or fewer columns than layers read.
     """
 
-    def __init__(self, tables: Tables, dim: int, layers: int) -> None:
+    def __init__(self, tables: Tables, dim: int, layers: int, received: int | None) -> None:
         if tables not in get_args(Tables):
             allowed = ", ".join(get_args(Tables))
             raise ArgumentError("edge_tables", f"edge_tables must be one of {allowed}; received {tables!r}")
         self.shared, self.first, self.dim = tables == "shared", tables == "per_layer_and_first", dim
-        self.columns = dim * (layers + self.first)
+        columns = dim * (layers + self.first)
+        if not self.shared and received is not None and received < columns:
+            raise ArgumentError(
+                "edge_tables",
+                f"edge_tables {tables}: the layers read {columns} columns of the edge states, received {received}; set "
+                f"gnn.dim_edge to {columns}, and dim_edge of the layers, where they have it, to {dim}",
+            )
 
     def of(self, e: Tensor | None, layer: int) -> Tensor | None:
-        """(E, dim) edge states for a layer, counted from 0.
-
-        Raises:
-            ValueError: fewer columns than layers read.
-        """
+        """(E, dim) edge states for a layer, counted from 0."""
         if e is None or self.shared:
             return e
-        if e.shape[1] < self.columns:
-            raise ValueError(
-                f"edge_tables: the layers read {self.columns} columns of the edge states, received {e.shape[1]}; set "
-                f"gnn.dim_edge to {self.columns}"
-            )
         own = e[:, layer * self.dim : (layer + 1) * self.dim]
         return own + e[:, -self.dim :] if self.first and layer == 0 else own

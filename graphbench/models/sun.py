@@ -136,6 +136,7 @@ class SUN(EncodedModel):
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    of_graphs = True
 
     def __init__(
         self,

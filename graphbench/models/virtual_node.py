@@ -65,6 +65,7 @@ class MessagePassing(nn.Module):
         local: factory of convolutions, from their widths.
         settings: virtual node, edge states, residuals.
         dropout: probability.
+        edge_columns: columns of the edge states; None where there are none.
 
     Shape:
         h (N, dim_in), e -> (N, dim), or (N, dim_in + dim) with ``jump: cat``
@@ -82,9 +83,11 @@ class MessagePassing(nn.Module):
         settings: MessagePassingSettings,
         *,
         dropout: float,
+        edge_columns: int | None,
     ) -> None:
         super().__init__()
-        local, self.tables = local_layers(local, layers), EdgeTables(settings.edge_tables, dim, layers)
+        local = local_layers(local, layers)
+        self.tables = EdgeTables(settings.edge_tables, dim, layers, edge_columns)
         check_one_of(("last", "cat"), jump=settings.jump)
         if settings.virtual_node or settings.local_residual:
             check_same_width(dim_in, dim, "virtual_node and local_residual add encoded nodes to hidden states")
@@ -161,7 +164,9 @@ class OGBGNN(EncodedModel):
         stack: MessagePassingSettings = MessagePassingSettings(),
     ) -> None:
         super().__init__(frame.encoder, frame.edge_encoder)
-        self.stack = MessagePassing(frame.dim_encoded, frame.dim, layers, local, stack, dropout=dropout)
+        self.stack = MessagePassing(
+            frame.dim_encoded, frame.dim, layers, local, stack, dropout=dropout, edge_columns=frame.edge_columns
+        )
         self.head = frame.head(self.stack.width)
 
     def forward(self, batch: GraphBatch) -> Tensor:

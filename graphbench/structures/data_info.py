@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from graphbench.vocabulary import TASK_TYPES, TASKS
 
 FILE = "data_info.json"
@@ -30,7 +32,8 @@ class Measured(Sequence[int]):
 
     @cached_property
     def _values(self) -> tuple[int, ...]:
-        return tuple(self._measure())
+        with torch.device("cpu"):  # a model is outlined on the meta device
+            return tuple(self._measure())
 
     def __len__(self) -> int:
         return len(self._values)

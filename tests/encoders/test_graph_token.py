@@ -115,7 +115,6 @@ def test_a_model_reads_its_token_and_learns_it(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         (["model.graph_pooling", "graph_token"], "reads the token that GraphToken, or GraphormerBias with"),
-        ([*ON[:2], "dataset.node_encoder_name", "LinearNode+GraphToken", "gnn.head", "node"], "leave GraphToken out"),
         (
             [
                 *(*ON[:2], "dataset.node_encoder_name", "LinearNode+GraphormerBias+GraphToken"),

@@ -126,11 +126,6 @@ def test_the_record_has_the_error_of_sampled_predictions(
         (CORA, "val.sampler blocks", "val.sampler blocks is for graphs that are cut in training as well"),
         (ACTOR, BLOCKS, "command line: val.sampler: Transformer reads the graph as a whole"),
         (ACTOR, f"{BLOCKS} gt.layer_type GCN+None gt.layer_norm true gt.batch_norm false", "GraphLayerNorm reads the"),
-        (
-            ACTOR,
-            f"{BLOCKS} gt.layer_type GCN+None gnn.head graph model.graph_pooling mean",
-            "GraphHead reads the graph as a whole",
-        ),
         (PHYSICS, BLOCKS, "expander edges and virtual nodes are not cut into blocks; set prep.exp to false"),
         (GRAPHORMER, BLOCKS, "GraphormerBias leaves something with the whole graph for the layers"),
         (

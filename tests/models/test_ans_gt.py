@@ -180,6 +180,11 @@ def test_model_is_its_equations(graph: GraphBatch) -> None:
     torch.testing.assert_close(found, by_hand(model, graph)[0])
 
 
+def test_sequences_may_have_no_global_tokens(graph: GraphBatch) -> None:
+    model = build(length=3, samples=2, global_nodes=0)
+    assert model(graph).shape == (graph.num_nodes, CLASSES)
+
+
 def test_shares_follow_the_reward(graph: GraphBatch) -> None:
     own = {"length": 3, "samples": 1, "candidates": 5, "orders": 2, "coarsening": 0.3}
     model = build(**own, update_period=1, bandit_rate=0.5, exploration=0.1).train()

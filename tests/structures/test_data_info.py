@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 from graphbench.structures import DataInfo
 from graphbench.structures.data_info import Measured
@@ -48,3 +49,8 @@ def test_measured_numbers_are_measured_once_and_only_when_read() -> None:
     assert repr(histogram) == "(3, 2, 1)"
     assert hash(histogram) == hash((3, 2, 1))
     assert len(calls) == 1
+
+
+def test_numbers_are_measured_while_a_model_is_outlined() -> None:
+    with torch.device("meta"):
+        assert list(Measured(lambda: torch.arange(3).tolist())) == [0, 1, 2]

@@ -39,6 +39,7 @@ class EquivStableLapPE(BatchEncoder):
 
     capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
+    supplies = "stable_encoding"
 
     def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none") -> None:
         super().__init__()

@@ -53,7 +53,7 @@ class GraphormerBias(BatchEncoder):
 
     Shape:
         h (N, dim + c) -> (N, dim + c), or (N + G, dim + c) with a graph token; ``pair_bias`` (sum n_g^2, heads),
-        row-major per graph, rows are queries.
+        row-major per graph, rows are queries; added to one that is there.
 
     Differences from GraphGPS:
         Its token does not renumber the edges, so that parallel message passing joins wrong nodes; here it does. It
@@ -93,6 +93,7 @@ class GraphormerBias(BatchEncoder):
         self.dropout = Dropout(input_dropout)
         self.bias = None
         if not node_degrees_only:
+            self.supplies = "pair_bias"
             self.bias = PairBias(heads, num_spatial_types or 0, edge_types, use_graph_token)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=0.02)
@@ -110,7 +111,8 @@ class GraphormerBias(BatchEncoder):
             h, batch = with_token(h, self.token, batch, "GraphormerBias")
         h = self._with_first_columns(h, self.dropout(h[:, : self.dim]))
         if bias is not None:
-            batch = batch.with_state(pair_bias=bias)
+            before = batch.state.pair_bias
+            batch = batch.with_state(pair_bias=bias if before is None else before + bias)
         return h, batch
 
     def _with_first_columns(self, h: Tensor, columns: Tensor) -> Tensor:

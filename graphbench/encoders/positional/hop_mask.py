@@ -38,6 +38,7 @@ class HopMask(BatchEncoder):
 
     capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "ShortestPaths"
+    supplies = "pair_bias"
 
     limits: Tensor
 

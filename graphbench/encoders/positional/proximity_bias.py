@@ -34,6 +34,7 @@ class ProximityBias(BatchEncoder):
     """
 
     transform: ClassVar[str | None] = "ProximityPowers"
+    supplies = "pair_bias"
 
     def __init__(self, heads: FromContext[int], *, hops: int = 3) -> None:
         super().__init__()

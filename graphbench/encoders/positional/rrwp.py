@@ -32,6 +32,7 @@ class RRWP(BatchEncoder):
     """
 
     transform: ClassVar[str | None] = "RandomWalkPowers"
+    supplies = "edge_states"
 
     def __init__(self, dim: FromContext[int], *, ksteps: int = 21) -> None:
         super().__init__()

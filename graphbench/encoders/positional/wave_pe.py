@@ -23,19 +23,20 @@ class WavePE(BatchEncoder):
     distance between its ends.
 
     Args:
-        dim: width of the node states.
+        dim: the first columns of ``h``, which are mapped; encodings named after this one follow them.
         dim_pe: width of p.
         scales: of the wavelets.
         raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each scale.
 
     Shape:
-        h (N, dim), wavelets (N, len(scales)) -> h' (N, dim), batch with ``state.stable_encoding`` (N, dim_pe)
+        h (N, dim + c), wavelets (N, len(scales)) -> h' (N, dim + c), batch with ``state.stable_encoding`` (N, dim_pe)
 
     Differences from the released code: none known. Its learnable encoding of whole wavelets is not here.
     """
 
     capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "Wavelets"
+    supplies = "stable_encoding"
 
     def __init__(
         self, dim: FromContext[int], *, dim_pe: int = 16, scales: list[float], raw_norm_type: str = "BatchNorm"
@@ -44,15 +45,16 @@ class WavePE(BatchEncoder):
         if not scales:
             raise ArgumentError("scales", "WavePE: scales must name at least one scale, received none")
         check_at_least(1, dim_pe=dim_pe)
-        self.num_scales = len(scales)
+        self.dim, self.num_scales = dim, len(scales)
         self.raw_norm = raw_norm("WavePE", raw_norm_type, self.num_scales)
         self.lin_position = nn.Linear(self.num_scales, dim_pe)
         self.lin = nn.Linear(dim + dim_pe, dim)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
-        """New node states (N, dim), and the batch with the encoding."""
+        """New node states (N, dim + c), and the batch with the encoding."""
         wavelets = precomputed(batch, "WavePE", "wavelets", self.num_scales).to(h.dtype)
         if self.raw_norm is not None:
             wavelets = self.raw_norm(wavelets, batch)
         position = self.lin_position(wavelets)
-        return self.lin(torch.cat([h, position], dim=1)), batch.with_state(stable_encoding=position)
+        new = self.lin(torch.cat([h[:, : self.dim], position], dim=1))
+        return torch.cat([new, h[:, self.dim :]], dim=1), batch.with_state(stable_encoding=position)

@@ -36,6 +36,7 @@ class GraphTransformerLayer(Block):
         dim: channels of nodes, divisible by ``heads``.
         heads: attention heads.
         dim_edge: channels of the edge states, which must be ``dim``.
+        use_edge_attr: whether edge states come; ``edge_states`` needs them.
         dropout: probability of dropping an entry.
         edge_states: whether there are edge states; without, their parameters do not exist.
         norm: ``batch`` or ``layer`` (per row).
@@ -55,6 +56,7 @@ class GraphTransformerLayer(Block):
         heads: FromContext[int],
         *,
         dim_edge: FromContext[int] = 0,
+        use_edge_attr: FromContext[bool] = True,
         dropout: FromContext[float] = 0.0,
         edge_states: bool = True,
         norm: Literal["batch", "layer"] = "batch",
@@ -65,6 +67,10 @@ class GraphTransformerLayer(Block):
             raise ArgumentError(
                 ("dim_edge", "edge_states"),
                 f"nodes and edges must have the same width, received dim={dim} and dim_edge={dim_edge}",
+            )
+        if edge_states and not use_edge_attr:
+            raise ArgumentError(
+                "edge_states", "edge states are read, and nothing supplies them: set edge_states to false"
             )
         check_one_of(("batch", "layer"), norm=norm)
         self.heads = heads

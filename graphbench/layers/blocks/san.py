@@ -253,8 +253,9 @@ def non_edges(batch: GraphBatch) -> list[Tensor]:
     for bucket in layout.buckets:
         graphs, size = len(bucket.graphs), bucket.length
         pairs = graphs * size * size
-        cell = (cell_of_target - bucket.start) * size + column
-        cell = cell.where((cell >= 0) & (cell < pairs), pairs)  # edges of other buckets behind all cells
+        row = cell_of_target - bucket.start
+        here = (row >= 0) & (row < graphs * size)
+        cell = (row * size + column).where(here, pairs)  # edges of other buckets behind all cells
         joined = torch.zeros(pairs + 1, dtype=torch.bool, device=device).index_fill_(0, cell, True)[:pairs]
         mask = ~(joined.view(graphs, 1, size, size) | torch.eye(size, dtype=torch.bool, device=device))
         if bucket.mask is not None:

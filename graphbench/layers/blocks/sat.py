@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import registry
-from graphbench.errors import check_at_least, check_multiple, check_one_of
+from graphbench.errors import ArgumentError, check_at_least, check_multiple, check_one_of
 from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
@@ -68,6 +68,7 @@ class SATLayer(Block):
         dim: channels of nodes, divisible by ``heads``.
         heads: H.
         dim_edge: channels of the edge states, which phi reads.
+        use_edge_attr: whether edge states come; some layers inside phi need them.
         dropout: probability of dropping an entry, and an attention weight.
         gnn_type: local layer inside phi, by its registered name.
         hops: k, how many of them.
@@ -92,6 +93,7 @@ class SATLayer(Block):
         heads: FromContext[int],
         *,
         dim_edge: FromContext[int] = 0,
+        use_edge_attr: FromContext[bool] = True,
         dropout: FromContext[float] = 0.0,
         gnn_type: str = "GCN",
         hops: int = 2,
@@ -105,6 +107,8 @@ class SATLayer(Block):
         check_multiple(dim=dim, heads=heads)
         check_one_of(("batch", "layer"), norm=norm)
         check_at_least(0, hops=hops)
+        if registry.lookup("layers/local", gnn_type).needs_edges and not use_edge_attr:
+            raise ArgumentError("gnn_type", f"{gnn_type} reads edge states, and nothing supplies them")
         self.heads = heads
         self.attn_dropout = dropout
         self.scale_by_degree = scale_by_degree

@@ -32,7 +32,8 @@ class GAT(LocalLayer):
         dim_in: channels of the input.
         dim_out: channels of the output, all heads together.
         heads: number of heads; divides ``dim_out``.
-        dim_edge: channels of the edge states; 0 leaves the edge term out.
+        dim_edge: channels of the edge states; 0 leaves the edge term out. Else its parameters count, and get no
+            gradient where no edge states come.
         negative_slope: of the leaky relu.
         bias: add b.
 

@@ -51,7 +51,8 @@ class ANSGT(EncodedModel):
         batch -> prediction of the head. With ``batch.state.asked`` (``train.sampler: seeds``) other rows are those of
         a head on zeros.
 
-    Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers.
+    Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers, for all nodes
+    of a batch together: of several graphs, which ones are drawn for one depends on those before it.
 
     Differences from the paper and the released code: a training step reads one sequence per node, drawn anew, in place
     of all S (the expected gradient is the same); evaluation averages their states where there sequences vote. Samplers
@@ -147,8 +148,8 @@ class ANSGT(EncodedModel):
         tokens = h[index.to(h.device, non_blocking=True)]
         extra, (count, length) = self.settings.global_nodes, index.shape
         learned = self.global_encodings.weight
-        phi = torch.cat([phi, learned.view(1, extra, 1, -1).expand(count, -1, length, -1)], 1)
-        phi = torch.cat([phi, learned.view(1, 1, extra, -1).expand(count, length + extra, -1, -1)], 2)
+        phi = torch.cat([phi, learned[None, :, None].expand(count, -1, length, -1)], 1)
+        phi = torch.cat([phi, learned[None, None].expand(count, length + extra, -1, -1)], 2)
         tokens = torch.cat([tokens, self.global_tokens.weight.expand(count, -1, -1)], 1)
         return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
 

@@ -60,10 +60,14 @@ def test_equals_graphgps(golden, name: str) -> None:
 
 
 def test_pairs_that_are_no_edges() -> None:
-    """Sizes far enough apart for two buckets, one of them padded, an empty graph, a repeated edge and a self loop."""
+    """Sizes far enough apart for two buckets, one of them padded, an empty graph, a repeated edge and a self loop.
+
+    The last node of the last graph hears all others: counted from the cells of small graphs, some of these edges lie
+    among them.
+    """
     sizes = [40, 3, 0, 1, 35]
-    source = torch.tensor([0, 1, 0, 40, 41, 42, 42])
-    target = torch.tensor([1, 0, 1, 41, 40, 42, 40])
+    source = torch.tensor([0, 1, 0, 40, 41, 42, 42, *range(44, 78)])
+    target = torch.tensor([1, 0, 1, 41, 40, 42, 40, *[78] * 34])
     batch = GraphBatch(Ragged.from_sizes(sizes), torch.stack([source, target]))
     expected = {}
     for graph, n in enumerate(sizes):

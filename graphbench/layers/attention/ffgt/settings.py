@@ -55,6 +55,12 @@ class FocalSettings:
                 f"{self.focal_heads} and {self.focal_length}",
             )
         check_one_of(("mask", "full"), unreachable=self.unreachable)
+        if self.neighbors == "lists" and (self.focal_heads < heads or self.unreachable == "full"):
+            raise ArgumentError(
+                ("neighbors", "focal_heads", "unreachable"),
+                f"neighbors: lists has no pairs beyond focal_length: all {heads} heads must be focal and "
+                f"unreachable mask, received {self.focal_heads} and {self.unreachable}",
+            )
 
     def head_width(self, dim: int, heads: int) -> int:
         """Channels per head.
