@@ -44,31 +44,7 @@ class _OfMotifs(PartTransform):
 
     def motifs(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Kinds of the motifs (S,), by graph, their nodes: how many each has (S,), and which (M,), ascending."""
-        found = list(self._found(part))
-        kind, count, nodes = (np.concatenate([np.empty(0, np.int64), *each]) for each in zip(*found, strict=True))
-        first = np.cumsum(count) - count
-        order = np.argsort(part.graph_of(nodes[first]), kind="stable")
-        rank = np.argsort(order)
-        return kind[order], count[order], nodes[np.lexsort((nodes, np.repeat(rank, count)))]
-
-    def _found(self, part: Part) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        graph = part.graph
-        for kind, blocks in (
-            (CYCLE, cycles(graph, self.cycles, induced=True)),
-            (OTHER, induced_paths(graph, _SHORTEST_PATH, self.paths)),
-            (OTHER, induced_stars(graph, self.stars)),
-        ):
-            for block in blocks:
-                yield np.full(len(block), kind), np.full(len(block), block.shape[1]), block.ravel()
-        near = [_balls(graph, self.hops)] if self.hops else []
-        near += [_walked(part, self.walk)] if self.walk else []
-        for lists in near:
-            yield (
-                np.full(graph.nodes, NEIGHBOURHOOD),
-                np.diff(lists.indptr).astype(np.int64),
-                lists.indices.astype(np.int64),
-            )
-        yield (np.empty(0, np.int64),) * 3
+        return part.derived(_motifs, self.cycles, self.paths, self.stars, self.hops, self.walk)
 
 
 @register("Motifs")
@@ -107,6 +83,34 @@ class MotifNodes(_OfMotifs):
         own = nodes - part.first_node[graph]
         motif = np.repeat(np.arange(len(count)), count) - first_motif[graph]
         return np.stack([own, own], axis=1), motif, np.bincount(graph, minlength=len(graphs))
+
+
+def _motifs(part: Part, *sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    found = list(_found(part, *sizes))
+    kind, count, nodes = (np.concatenate([np.empty(0, np.int64), *each]) for each in zip(*found, strict=True))
+    first = np.cumsum(count) - count
+    order = np.argsort(part.graph_of(nodes[first]), kind="stable")
+    rank = np.argsort(order)
+    return kind[order], count[order], nodes[np.lexsort((nodes, np.repeat(rank, count)))]
+
+
+def _found(
+    part: Part, longest: int, paths: int, stars: int, hops: int, walk: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    graph = part.graph
+    for kind, blocks in (
+        (CYCLE, cycles(graph, longest, induced=True)),
+        (OTHER, induced_paths(graph, _SHORTEST_PATH, paths)),
+        (OTHER, induced_stars(graph, stars)),
+    ):
+        for block in blocks:
+            yield np.full(len(block), kind), np.full(len(block), block.shape[1]), block.ravel()
+    near = [_balls(graph, hops)] if hops else []
+    near += [_walked(part, walk)] if walk else []
+    for lists in near:
+        counts = np.diff(lists.indptr).astype(np.int64)
+        yield np.full(graph.nodes, NEIGHBOURHOOD), counts, lists.indices.astype(np.int64)
+    yield (np.empty(0, np.int64),) * 3
 
 
 def _balls(graph: SimpleGraph, hops: int) -> sp.csr_array:
