@@ -106,9 +106,11 @@ class BatchEncoder(PositionalEncoder):
 
     Attributes:
         adds_token: whether it inserts one more node as the first of every graph.
+        bias_heads: columns of the bias of pairs (``state.pair_bias``) that it computes; 0: it computes none.
     """
 
     adds_token: bool = False
+    bias_heads: int = 0
 
     @abstractmethod
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:

@@ -15,6 +15,7 @@ from graphbench.factory.encoders import edge_encoder, node_encoder
 from graphbench.factory.layers import LayerFactory
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.heads.edge import EdgeHead
+from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import GraphLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.single import SingleBlock
@@ -44,7 +45,6 @@ def build_model(config: Config, info: DataInfo) -> Model:
     model_class: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
     parameters = registry.parameters(model_class)
     _check_widths(config, model_class.layers_from)
-    _check_graphormer(config, model_class.layers_from)
     dim = tree.gnn.dim_inner
     dim_edge = _dim_edge(config, model_class.layers_from)
     # Modules draw their first parameters in the order of their construction.
@@ -83,6 +83,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
             act=tree.gnn.act,
         )
         model: Model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
+    _check_bias(config, nodes, model)
     return model
 
 
@@ -97,15 +98,17 @@ def _check_widths(config: Config, layers_from: str) -> None:
         )
 
 
-def _check_graphormer(config: Config, layers_from: str) -> None:
-    """Refuses a bias of Graphormer with another number of heads than the attention that adds it."""
-    tree = config.tree
-    encodings = component_names(tree.dataset.node_encoder_name) if tree.dataset.node_encoder else []
-    reads_bias = layers_from == "gt" and "BiasedTransformer" in component_names(tree.gt.layer_type)
-    if "GraphormerBias" in encodings and reads_bias and tree.graphormer.num_heads != tree.gt.n_heads:
+def _check_bias(config: Config, encoder: NodeEncoder, model: Model) -> None:
+    """Refuses a bias of pairs with another number of columns than the attention that adds it has heads."""
+    columns = max((each.bias_heads for each in encoder.batch_encoders.values()), default=0)
+    attentions = (module for module in model.modules() if isinstance(module, BiasedTransformer))
+    other = next((each.heads for each in attentions if columns not in (0, each.heads)), None)
+    if other is not None:
+        own = f"gt.{model.registered_name}.heads"
+        key = own if "heads" in registry.parameters(type(model)) else "gt.n_heads"
         raise UserError(
-            f"{config.where('graphormer.num_heads')}: graphormer.num_heads sizes the bias that BiasedTransformer adds "
-            f"and must equal gt.n_heads, received {tree.graphormer.num_heads} and {tree.gt.n_heads}."
+            f"{config.where('graphormer.num_heads')}: graphormer.num_heads sizes the bias of pairs that attention adds "
+            f"and must equal {key}, received {columns} and {other} ({config.where(key)})."
         )
 
 

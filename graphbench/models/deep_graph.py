@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.errors import check_at_least
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.blocks.deep_norm import DeepNorm
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
@@ -103,6 +103,10 @@ class DeepGraph(EncodedModel):
         m, dim = motif, frame.dim
         check_at_least(1, layers=layers, max_nodes=m.max_nodes, redundancy=m.redundancy, heads=m.heads)
         check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
+        largest = max(m.cycles, m.paths, m.stars and m.stars + 1, m.walk and m.walk + 1)
+        if m.max_nodes < largest:
+            text = f"max_nodes must be at least {largest}, the nodes of the largest motif, received {m.max_nodes}"
+            raise ArgumentError("max_nodes", text)
         self.motif = m
         self.token = nn.Parameter(torch.empty(1, dim))
         self.token_bias, self.motif_bias = (nn.Parameter(torch.empty(1, m.heads)) for _ in range(2))
@@ -187,11 +191,6 @@ class _Tokens:
         old, new = self._old, self.ragged
         if of_nodes is None:
             of_nodes = of_token.new_zeros(old.num_pairs, of_token.shape[1])
-        if of_nodes.shape[1] != of_token.shape[1]:
-            raise ValueError(
-                f"gt.DeepGraph.heads is {of_token.shape[1]}, the bias of pairs has {of_nodes.shape[1]} columns: set "
-                "graphormer.num_heads to the same number"
-            )
         last = new.num_pairs  # where goes what belongs nowhere
         bias = of_token.new_full((last + 1, of_token.shape[1]), -torch.inf)
         row, column = (self.node.index_select(0, end) for end in old.pair_ends)

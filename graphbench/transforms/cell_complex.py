@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 from graphbench.structures.substructure_kinds import SMALLEST
 from graphbench.transforms.algorithms.substructures import Part, SimpleGraph, cycles, parts, undirected_edges
@@ -67,8 +68,7 @@ class _OfRings(PartTransform):
     """
 
     def __init__(self, longest: int = 6) -> None:
-        if longest < SMALLEST:
-            raise ValueError(f"longest must be at least {SMALLEST}, received {longest}")
+        check_at_least(SMALLEST, longest=longest)
         self.longest = longest
 
 

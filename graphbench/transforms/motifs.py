@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from graphbench.errors import ArgumentError
 from graphbench.registry import register
 from graphbench.structures.substructure_kinds import CYCLE, NEIGHBOURHOOD, OTHER
 from graphbench.transforms.algorithms.substructures import Part, SimpleGraph, cycles, induced_paths, induced_stars
@@ -37,7 +38,7 @@ class _OfMotifs(PartTransform):
             ("walk", 1, walk),
         ):
             if value != 0 and value < smallest:
-                raise ValueError(f"{name} must be 0 or at least {smallest}, received {value}")
+                raise ArgumentError(name, f"{name} must be 0 or at least {smallest}, received {value}")
         if not any((cycles, paths, stars, hops, walk)):
             raise ValueError("there must be motifs: cycles, paths, stars, hops and walk are 0")
         self.cycles, self.paths, self.stars, self.hops, self.walk = cycles, paths, stars, hops, walk

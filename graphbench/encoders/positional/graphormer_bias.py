@@ -93,6 +93,7 @@ class GraphormerBias(BatchEncoder):
         self.dropout = Dropout(input_dropout)
         self.bias = None
         if not node_degrees_only:
+            self.bias_heads = heads
             self.bias = PairBias(heads, num_spatial_types or 0, edge_types, use_graph_token)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=0.02)

@@ -45,6 +45,7 @@ class HopMask(BatchEncoder):
         super().__init__()
         if len(hops) not in (1, heads) or min(hops) < 0:
             raise ArgumentError("hops", f"hops must be one number or {heads}, each 0 or more, received {list(hops)}")
+        self.bias_heads = heads
         limits = torch.tensor([*hops] * (heads // len(hops)), dtype=torch.uint8)
         self.register_buffer("limits", limits, persistent=False)
 

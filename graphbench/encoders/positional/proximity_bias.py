@@ -38,6 +38,7 @@ class ProximityBias(BatchEncoder):
     def __init__(self, heads: FromContext[int], *, hops: int = 3) -> None:
         super().__init__()
         check_at_least(1, hops=hops)
+        self.bias_heads = heads
         self.weight = nn.Parameter(torch.randn(hops, heads))
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
