@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.structures import GraphBatch
 
@@ -59,9 +59,7 @@ class EdgeTables:
     """
 
     def __init__(self, tables: Tables, dim: int, layers: int) -> None:
-        if tables not in get_args(Tables):
-            allowed = ", ".join(get_args(Tables))
-            raise ArgumentError("edge_tables", f"edge_tables must be one of {allowed}; received {tables!r}")
+        check_one_of(get_args(Tables), edge_tables=tables)
         self.shared, self.first, self.dim = tables == "shared", tables == "per_layer_and_first", dim
         self.columns = dim * (layers + self.first)
 
