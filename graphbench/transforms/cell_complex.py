@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,18 +19,32 @@ from graphbench.transforms.base import JointTransform, Level
 
 
 class PartTransform(JointTransform):
-    """An edge set that is made of some graphs at a time, as one simple graph."""
+    """An edge set that is made of some graphs at a time, as one simple graph.
+
+    Attributes:
+        attr_type: of its ``attr``.
+    """
 
     version: ClassVar[int] = 1
     outputs: ClassVar[tuple[str, ...]] = ("index", "ptr", "attr")
     level: Level = "edge_set"
+    attr_type: ClassVar[type[np.integer[Any]]] = np.int32
 
     @staticmethod
     def together(store: GraphStore, transforms: Sequence[PartTransform]) -> list[dict[str, Tensor]]:
         """Rows of all graphs of a store; what several transforms search for in a part is searched for once."""
         found = [[each.of_part(part) for each in transforms] for part in parts(store)]
         found = found or [[each.of_part(_NO_GRAPHS) for each in transforms]]
-        return [_rows(of_parts) for of_parts in zip(*found, strict=True)]
+        return [each.rows(of_parts) for each, of_parts in zip(transforms, zip(*found, strict=True), strict=True)]
+
+    def rows(self, of_parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, Tensor]:
+        """Outputs, from what :meth:`of_part` returns for one part after the other."""
+        ends, attr, counts = (np.concatenate(each) for each in zip(*of_parts, strict=True))
+        return {
+            "index": torch.from_numpy(ends.T.astype(np.int32)),
+            "ptr": torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])),
+            "attr": torch.from_numpy(attr.astype(self.attr_type)),
+        }
 
     @abstractmethod
     def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -111,16 +125,6 @@ class RingEdges(_OfRings):
         first_ring = np.searchsorted(graph[np.cumsum(lengths) - lengths], graphs)
         numbers = np.stack([ring - first_ring[graph], edge - first_edge[graph]], axis=1)
         return ends - part.first_node[graph, None], numbers, np.bincount(graph, minlength=len(graphs))
-
-
-def _rows(of_parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, Tensor]:
-    """Outputs, from what :meth:`PartTransform.of_part` returns for one part after the other."""
-    ends, attr, counts = (np.concatenate(each) for each in zip(*of_parts, strict=True))
-    return {
-        "index": torch.from_numpy(ends.T.astype(np.int32)),
-        "ptr": torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])),
-        "attr": torch.from_numpy(attr.astype(np.int32)),
-    }
 
 
 def _sides(part: Part, longest: int) -> tuple[np.ndarray, np.ndarray]:

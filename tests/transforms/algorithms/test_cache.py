@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
-from graphbench.transforms import cell_complex, motifs
+from graphbench.transforms import cell_complex, motifs, patches
 from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.base import Transform
 from graphbench.transforms.effective_resistance import EdgeResistance
@@ -104,6 +104,7 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
     ("module", "search", "transforms"),
     [
         (motifs, "induced_paths", [motifs.Motifs, motifs.MotifNodes]),
+        (patches, "_members", [patches.Patches, patches.PatchEdges]),
         (cell_complex, "cycles", [cell_complex.Rings, cell_complex.UndirectedEdges, cell_complex.RingEdges]),
     ],
 )
