@@ -24,6 +24,7 @@ from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task, check_ranking
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
+from graphbench.factory.transforms import build_transforms
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, plug_in_inputs
 from graphbench.runs.run_directory import RunDirectory
@@ -202,6 +203,7 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
         loaded = read_data(config)
         info = loaded.card.info(loaded.store)
         model = _outline(config, info)
+    build_transforms(config)  # refuses arguments that only they know
     check_samplers(config, info, model)
     task = build_task(config, info)
     check_ranking(config, info, model, task)

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.loaders import build_loaders
-from graphbench.factory.model import build_model, layer_names
-from graphbench.factory.pretrained import INFERENCE_MODES, Pretrained, load_pretrained
+from graphbench.factory.model import layer_names
+from graphbench.factory.parts import Parts, assemble, training_info
+from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.factory.task import build_task
-from graphbench.factory.training import (
-    build_optimizer,
-    build_reporters,
-    build_schedule,
-    build_settings,
-    compile_model,
-)
+from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
 from graphbench.preflight import Checked, count_parameters
 from graphbench.run_inputs import RunInputs
 from graphbench.runs import atomic, json_text
@@ -32,10 +25,8 @@ from graphbench.runs.environment import changes
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
-from graphbench.structures import DataInfo, DataLoaders
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.tasks.metric import StatisticMetric
-from graphbench.tasks.task import Task
 from graphbench.train.approximation import approximation_error
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
@@ -72,20 +63,6 @@ class Surroundings:
     stop: StopRequest
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Everything a training needs, built and checked."""
-
-    info: DataInfo
-    model: nn.Module
-    task: Task
-    loaders: DataLoaders
-    optimizer: Optimizer
-    schedule: Schedule
-    settings: TrainerSettings
-    pretrained: Pretrained | None
-
-
 def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[None]:
     """Trains a run, or goes on with it, unless it is finished; in turns of one step.
 
@@ -104,7 +81,11 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
         logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
         return
     # Everything is built before anything is written: wrong input leaves no trace.
-    parts = _prepare(config, fabric, around.data(), inputs)
+    loaded = around.data()
+    _check_targets(config, loaded, inputs.splits)
+    parts = assemble(config, fabric, loaded, inputs.splits, inputs.run.seed, run_id=inputs.run.run_id)
+    compile_model(config, parts.model)
+    schedule, settings = build_schedule(config, parts.optimizer), build_settings(config, parts.info)
     text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
     with directory.open(
         identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=around.overwrite
@@ -115,9 +96,9 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
         for name, source in config.code.items():
             if name.endswith(".py"):
                 directory.keep(name, source)
-        record = _begin(parts, inputs, around, fabric, resumes=decision == "resume")
+        record = _begin(parts, inputs, around, resumes=decision == "resume")
         with directory.recorded(record) as ended:
-            ended((yield from _outcome(parts, inputs, around, fabric)))
+            ended((yield from _outcome(parts, schedule, settings, inputs, around)))
 
 
 def _is_finished(directory: RunDirectory) -> bool:
@@ -125,36 +106,24 @@ def _is_finished(directory: RunDirectory) -> bool:
     return record is not None and record.status == "finished"
 
 
-def _prepare(config: Config, fabric: Fabric, loaded: LoadedDataset, inputs: RunInputs) -> _Parts:
-    run, splits = inputs.run, inputs.splits
-    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-    seed_everything(run.seed)
-    model = build_model(config, info)
-    pretrained = load_pretrained(config, model, run.run_id)
-    task = build_task(config, info)
-    if loaded.store.y is not None:
-        with config_errors(config, "dataset.task_type"):
-            task.check_targets(_targets(loaded, splits.parts()))
-        _check_selection(config, loaded, splits.val, task, info)
-    optimizer = build_optimizer(config, model)
-    compile_model(config, model)
-    loaders = build_loaders(config, loaded, splits, run.seed, fabric)
-    schedule = build_schedule(config, optimizer)
-    return _Parts(info, model, task, loaders, optimizer, schedule, build_settings(config, info), pretrained)
-
-
-def _check_selection(config: Config, loaded: LoadedDataset, val: Tensor, task: Task, info: DataInfo) -> None:
-    """Refuses a selecting metric that has no value for the validation examples, before anything is trained.
+def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> None:
+    """Refuses targets that the loss cannot take, and a selecting metric without a value for the validation examples.
 
     Raises:
         UserError: with the metric's own reason, e.g. that all labels are of one class.
     """
-    y, card = loaded.store.y, loaded.card
-    by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
-    if y is None or not by_rows or info.metric not in task.metrics or info.task_type == "subtoken_prediction":
+    y, card, info = loaded.store.y, loaded.card, training_info(loaded, splits)
+    if y is None:
         return
-    scores = torch.rand(len(val), info.out_dim, generator=torch.Generator().manual_seed(0))
-    task.evaluate(scores, y[val], only=[info.metric], loss=False)
+    task = build_task(config, info)
+    with config_errors(config, "dataset.task_type"):
+        # Of one graph's nodes those in a split: the others may have no targets.
+        task.check_targets(y[torch.cat(list(splits.parts().values()))] if card.transductive else y)
+    by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
+    if not by_rows or info.metric not in task.metrics or info.task_type == "subtoken_prediction":
+        return
+    scores = torch.rand(len(splits.val), info.out_dim, generator=torch.Generator().manual_seed(0))
+    task.evaluate(scores, y[splits.val], only=[info.metric], loss=False)
     reason = task.undefined.get(info.metric)
     if reason is not None and not isinstance(task.metrics[info.metric], StatisticMetric):
         raise UserError(
@@ -163,16 +132,9 @@ def _check_selection(config: Config, loaded: LoadedDataset, val: Tensor, task: T
         )
 
 
-def _targets(loaded: LoadedDataset, parts: Mapping[str, Tensor]) -> Tensor:
-    """All targets; of one graph's nodes those in a split, since the others may have none."""
-    y = loaded.store.y
-    assert y is not None
-    return y[torch.cat(list(parts.values()))] if loaded.card.transductive else y
-
-
-def _begin(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabric, *, resumes: bool) -> RunRecord:
+def _begin(parts: Parts, inputs: RunInputs, around: Surroundings, *, resumes: bool) -> RunRecord:
     """Says what is trained, and on what; seeds the process. The record of the run."""
-    config, directory = around.checked.config, around.checked.directory(inputs.run)
+    config, fabric, directory = parts.config, parts.fabric, around.checked.directory(inputs.run)
     run, info = inputs.run, parts.info
     logger.info(
         "%s: %s, %s-level %s, split %s; %s, %s parameters, on %s%s",
@@ -226,9 +188,11 @@ def _title(config: Config, inputs: RunInputs) -> str:
     return f"{config.name} {inputs.run.run_id}"
 
 
-def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[Outcome]:
+def _outcome(
+    parts: Parts, schedule: Schedule, settings: TrainerSettings, inputs: RunInputs, around: Surroundings
+) -> Turns[Outcome]:
     """Does what ``train.mode`` stands for."""
-    config, directory = around.checked.config, around.checked.directory(inputs.run)
+    config, fabric, directory = parts.config, parts.fabric, around.checked.directory(inputs.run)
     mode = config.tree.train.mode
     if mode in INFERENCE_MODES:
         assert parts.pretrained is not None
@@ -240,7 +204,7 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
             "PCQM4Mv2-inference": inference.ogb_submission,
             "log-attn-weights": inference.attention,
         }
-        return _with_error(modes[mode](), parts, fabric)
+        return _with_error(modes[mode](), parts)
     reporters = build_reporters(
         config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=around.together > 1
     )
@@ -250,8 +214,8 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
         parts.task,
         parts.loaders,
         parts.optimizer,
-        parts.schedule,
-        parts.settings,
+        schedule,
+        settings,
         run=directory,
         reporters=[*reporters, *around.reporters],
         stop=around.stop,
@@ -259,11 +223,12 @@ def _outcome(parts: _Parts, inputs: RunInputs, around: Surroundings, fabric: Fab
     outcome = yield from trainer.turns()
     if parts.loaders.approximation is not None and trainer.state.best is not None:
         parts.model.load_state_dict(trainer.state.best.model)
-    return _with_error(outcome, parts, fabric)
+    return _with_error(outcome, parts)
 
 
-def _with_error(outcome: Outcome, parts: _Parts, fabric: Fabric) -> Outcome:
+def _with_error(outcome: Outcome, parts: Parts) -> Outcome:
     """The outcome, with the error of approximate predictions by the weights that its scores are of."""
+    fabric = parts.fabric
     adapter = fabric.place(BatchAdapter(parts.model, fabric.precision.weights)).eval()
     errors = approximation_error(Predictor(fabric, adapter), parts.task, parts.loaders, fabric)
     return replace(outcome, approximation_error=errors)

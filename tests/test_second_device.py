@@ -24,6 +24,8 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
+from graphbench.layers.attention import nodeformer
+from graphbench.layers.attention.nodeformer import NodeFormer
 from graphbench.ops import eigen_pairs
 from graphbench.ops.backend import Backends
 from graphbench.structures import GraphBatch, Ragged
@@ -80,9 +82,11 @@ class _OnTheHost(TorchDispatchMode):
 def _drawn_on_the_host() -> Iterator[None]:
     """Devices draw different numbers: random signs, orders and noise of the other one come from the host here.
 
-    Signs of eigenvectors are drawn inside a kernel on a GPU, whose place torch code takes.
+    Signs of eigenvectors are drawn inside a kernel on a GPU, whose place torch code takes. A seed made of the digits of
+    a sum is another one where it is summed in another order.
     """
-    with mock.patch.object(eigen_pairs, "_PAIRS", Backends(None, eigen_pairs.cpu.eigen_pairs)), _OnTheHost():
+    signs = mock.patch.object(eigen_pairs, "_PAIRS", Backends(None, eigen_pairs.cpu.eigen_pairs))
+    with signs, mock.patch.object(nodeformer, "released_seed", return_value=nodeformer.OVERFLOW), _OnTheHost():
         yield
 
 
@@ -119,14 +123,18 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
             waits.clear()  # what is derived from a batch is derived once
             _step(there, task, batch_there)
             optimizer.step()
-            assert not waits
+            # A generator can be seeded by the host only, which has to read the value: once in every such layer.
+            seeding = [each for each in there.modules() if isinstance(each, NodeFormer) and each.noise == "released"]
+            assert len(waits) == len(seeding)
+            assert all("layers/attention/nodeformer.py" in each for each in waits)
 
         there = copy.deepcopy(model).to(DEVICE)
         _without_dropout(there)
         with _drawn_on_the_host():
             loss_there = _step(there, task, batch_there)
     _without_dropout(model)
-    loss = _step(model, task, batch)
+    with _drawn_on_the_host():
+        loss = _step(model, task, batch)
     torch.testing.assert_close(loss_there.cpu(), loss, rtol=1e-4, atol=1e-5)
     largest = max(each.grad.abs().max() for each in model.parameters() if each.grad is not None)
     for (name, here), other in zip(model.named_parameters(), there.parameters(), strict=True):

@@ -74,14 +74,18 @@ def paired_work(
     return found
 
 
-def in_own_process(module: str, *arguments: object) -> Any:
+def in_own_process(module: str, *arguments: object, message: str | None = None) -> Any:
     """What ``python -m graphbench.benchmarks.MODULE ARGUMENTS`` prints as its last line, JSON: nothing ran before it.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: it failed, and has said why itself.
+        UserError: it failed, and there is a ``message``, which the end of what it said is added to.
     """
     command = [sys.executable, "-m", f"graphbench.benchmarks.{module}", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    kept = None if message is None else subprocess.PIPE
+    done = subprocess.run(command, cwd=ROOT, check=message is None, stdout=subprocess.PIPE, stderr=kept, text=True)
+    if done.returncode:
+        raise UserError(f"{message}: {' '.join(done.stderr.split()[-60:])}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -20,7 +20,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ from torch import nn
 
 from graphbench.benchmarks import pyg_examples
 from graphbench.benchmarks.case import Case
-from graphbench.benchmarks.measuring import CPU, ROOT, device_name, peak
+from graphbench.benchmarks.measuring import CPU, device_name, in_own_process, peak
 from graphbench.benchmarks.models import Prepared, Side
 from graphbench.benchmarks.peer_programs import Peer, graphgps_step, sgformer_epoch
 from graphbench.benchmarks.sfi_step import superpixels
@@ -43,7 +42,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.card import DatasetCard
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError, unknown
+from graphbench.errors import unknown
 from graphbench.factory.data import build_splits, dataset_builder, read_data
 
 STORED = (
@@ -169,13 +168,14 @@ def run(paths: dict[str, Path | None], comparisons: Mapping[str, Beside] = CASES
             print(f"peers: {name} is left out: there is no C++ compiler", file=sys.stderr, flush=True)
             continue
         print(f"peers: {name}", file=sys.stderr, flush=True)
-        ours = _measured("ours", name)
+        ours = in_own_process("peers", "ours", name, message=f"ours {name}")
         path, theirs = paths.get(beside.program), {"seconds": [beside.seconds], "mib": beside.mib}
         title = f"{name}, {what}, {device_name(CPU)}"
         if path is None and beside.seconds is not None:
             peer = f"{beside.program} ({STORED})"
         else:
-            theirs, peer = _measured("theirs", name, *([str(path.resolve())] if path else [])), beside.program
+            copy, peer = [path.resolve()] if path else [], beside.program
+            theirs = in_own_process("peers", "theirs", name, *copy, message=f"theirs {name}")
             numbers = [f"{side['parameters']:,}" for side in (ours, theirs)]
             title += f", {' and '.join(dict.fromkeys(numbers))} parameters"
         pair = ([statistics.median(side["seconds"])] for side in (ours, theirs))
@@ -183,14 +183,6 @@ def run(paths: dict[str, Path | None], comparisons: Mapping[str, Beside] = CASES
         if theirs["mib"] is not None:
             cases.append(Case(f"{name}, peak memory", peer, [ours["mib"]], [theirs["mib"]], target=2.0, unit="MiB"))
     return cases
-
-
-def _measured(side: str, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "graphbench.benchmarks.peers", side, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UserError(f"{side} {arguments[0]}: {' '.join(done.stderr.split()[-60:])}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def measure(side: str, name: str, path: str | None = None) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class DatasetCard:
         transductive: True when the examples are nodes of graphs that are always seen whole.
         split_modes: protocols that the data set allows; ``cv-kfold-K`` means any K.
         default_split: the protocol taken when the user names none.
+        split_counts: published splits by split mode, where it is known how many there are.
         vocabularies: categories per column, by level (``node``, ``edge``), where features are categories.
         statistics: published counts, keys from :data:`STATISTICS`.
         licence: as stated by the source.
@@ -60,6 +61,7 @@ class DatasetCard:
     transductive: bool = False
     split_modes: tuple[str, ...] = ("standard",)
     default_split: str = "standard"
+    split_counts: Mapping[str, int] = field(default_factory=dict)
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     statistics: Mapping[str, float] = field(default_factory=dict)
     licence: str = "none stated"

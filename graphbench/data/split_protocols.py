@@ -62,6 +62,39 @@ def check_mode(
     return pattern
 
 
+def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | None = None) -> None:
+    """Refuses a ``split_index`` that does not exist, or too few folds; needs no data.
+
+    Args:
+        mode: ``dataset.split_mode``.
+        index: which published split, or which fold.
+        counts: published splits by mode, as far as it is known how many there are.
+        where: ``file:line`` of the index, for messages.
+
+    Raises:
+        UserError: with what is allowed.
+    """
+    mode = _ALIASES.get(mode, mode)
+    cv = _CV.fullmatch(mode)
+    count = int(cv[2]) if cv else counts.get(mode)
+    prefix = f"{where}: " if where else ""
+    if cv and int(cv[2]) < 3:
+        raise UserError(f"{prefix}cross-validation needs at least 3 folds (train, val and test), received {count}.")
+    if index and mode in _SINGLE:
+        raise UserError(
+            f"{prefix}split_mode '{mode}': there is one split{' per seed' if mode in _DRAWN else ''}; split_index must "
+            f"be 0, received {index}. Repeat over seeds (--repeat) instead of splits (run_multiple_splits)."
+        )
+    if index < 0 or (count is not None and index >= count):
+        allowed = "0 or more" if count is None else f"0 .. {count - 1}"
+        raise UserError(f"{prefix}split_mode '{mode}': split_index {index} does not exist. Allowed: {allowed}.")
+
+
+def published_counts(published: Mapping[str, Published]) -> dict[str, int]:
+    """How many splits of every mode came with the data; of those that are drawn nothing."""
+    return {mode: len(splits) for mode, splits in published.items() if splits and not callable(splits)}
+
+
 def make_splits(
     mode: str,
     *,
@@ -102,13 +135,9 @@ def make_splits(
     mode = _ALIASES.get(mode, mode)
     cv = _CV.fullmatch(mode)
     try:
+        check_index(mode, index, published_counts(request.published))
         if cv:
             made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
-        elif index and pattern in _SINGLE:
-            raise UserError(
-                f"split_mode '{mode}': there is one split{' per seed' if pattern in _DRAWN else ''}; split_index must "
-                f"be 0, received {index}. Repeat over seeds (--repeat) instead of splits (run_multiple_splits)."
-            )
         elif pattern in PROTOCOLS:
             made = PROTOCOLS[pattern](request)
         else:
@@ -139,10 +168,6 @@ def _published(mode: str, request: SplitRequest) -> Splits:
                 f"be 0, received {request.index}. Vary the seed (or dataset.split_seed) instead."
             )
         return available(request)
-    if not 0 <= request.index < len(available):
-        raise UserError(
-            f"split_mode '{mode}': split_index {request.index} does not exist. Allowed: 0 .. {len(available) - 1}."
-        )
     return available[request.index]
 
 
@@ -245,8 +270,6 @@ def _random_permutation(request: SplitRequest) -> Splits:
         raise UserError(
             f"split_mode 'random-permutation': ratios must be positive and add up to 1, received {list(ratios)}."
         )
-    if request.index < 0:
-        raise UserError(f"split_mode 'random-permutation': split_index must be 0 or more, received {request.index}.")
     examples = _labelled(request)
     generator = np.random.RandomState(request.seed)
     for _ in range(request.index + 1):
@@ -280,7 +303,7 @@ def _kfold(request: SplitRequest) -> Splits:
     """Test is fold i, val is fold i + 1 (mod K), the rest trains."""
     from sklearn.model_selection import KFold
 
-    folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED) if request.folds > 1 else None
+    folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
     return _from_folds(request, folds, np.zeros(request.num_examples))
 
 
@@ -288,16 +311,12 @@ def _stratified_kfold(request: SplitRequest) -> Splits:
     """As kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED) if request.folds > 1 else None
+    folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
     return _from_folds(request, folds, _classes(request, "cv-stratifiedkfold").numpy())
 
 
 def _from_folds(request: SplitRequest, splitter: Any, labels: np.ndarray) -> Splits:
     count = request.folds
-    if splitter is None or count < 3:
-        raise UserError(f"cross-validation needs at least 3 folds (train, val and test), received {count}.")
-    if not 0 <= request.index < count:
-        raise UserError(f"split_index {request.index} does not exist with {count} folds. Allowed: 0 .. {count - 1}.")
     try:
         folds = [held for _, held in splitter.split(np.zeros(len(labels)), labels)]
     except ValueError as error:  # scikit-learn: fewer examples (of a class) than folds

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 
 from torch import Tensor
@@ -21,7 +21,7 @@ from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
-from graphbench.data.split_protocols import check_mode, make_splits
+from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
@@ -62,6 +62,7 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     if builder.card is not None:
         _check_card(config, _selected_by(config, builder.card))
         check_mode(dataset.split_mode, builder.card.split_modes, where=config.where("dataset.split_mode"))
+    _check_indices(config, {} if builder.card is None else builder.card.split_counts)
     return builder
 
 
@@ -76,6 +77,7 @@ def read_data(config: Config) -> LoadedDataset:
         loaded = read(builder, Roots.from_environment(config.tree.dataset.dir))
     loaded = dataclasses.replace(loaded, card=_selected_by(config, loaded.card))
     _check_card(config, loaded.card)
+    _check_indices(config, published_counts(loaded.published))
     declared = declared_fingerprint(config)
     if loaded.store.fingerprint != declared:  # those that are declared are known to be finite
         _check_finite(config, loaded)
@@ -271,6 +273,14 @@ def _check_card(config: Config, card: DatasetCard) -> None:
                 f"{config.where(key)}: {key} is '{received}', but the card of {card.name} says '{fact}'. The task "
                 "and its metrics belong to the data set, so that numbers under its name can be compared."
             )
+
+
+def _check_indices(config: Config, counts: Mapping[str, int]) -> None:
+    """Refuses a run on a split that does not exist, as far as it is known how many there are (``counts``, by mode)."""
+    dataset, several = config.tree.dataset, config.tree.run_multiple_splits
+    where = config.where("run_multiple_splits" if several else "dataset.split_index")
+    for index in several or [dataset.split_index]:
+        check_index(dataset.split_mode, index, counts, where)
 
 
 def _same_task(stated: str, card: DatasetCard) -> bool:

@@ -1,4 +1,4 @@
-"""A training put together from its configuration, for programs that do its steps themselves."""
+"""A training put together from its configuration, for runs and for programs that do its steps themselves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from graphbench.data.splits import Splits
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
+from graphbench.factory.pretrained import Pretrained, load_pretrained
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.structures import DataInfo, DataLoaders
@@ -32,10 +33,11 @@ class Parts:
         loaded: the data with encodings.
         splits: of the seed.
         info: what the data look like.
-        loaders: of the batches.
-        model: with fresh parameters, on the device.
+        model: with fresh parameters, or those of a pretrained run.
         task: loss and metrics.
         optimizer: of the model's parameters.
+        loaders: of the batches.
+        pretrained: where the parameters come from; None: they are fresh.
     """
 
     config: Config
@@ -43,10 +45,11 @@ class Parts:
     loaded: LoadedDataset
     splits: Splits
     info: DataInfo
-    loaders: DataLoaders
     model: nn.Module
     task: Task
     optimizer: Optimizer
+    loaders: DataLoaders
+    pretrained: Pretrained | None
 
 
 def build_parts(
@@ -56,7 +59,7 @@ def build_parts(
     read: Callable[[Config], LoadedDataset] = read_data,
     at_most: Mapping[str, int] | None = None,
 ) -> Parts:
-    """Reads the data and builds everything; nothing is written.
+    """Reads the data and builds everything, the model on the device; nothing is written.
 
     Args:
         config: a loaded configuration.
@@ -70,9 +73,33 @@ def build_parts(
     splits = build_splits(config, loaded, seed)
     if at_most is not None:
         splits = Splits.of(*(rows[: at_most[name]] for name, rows in splits.parts().items()))
-    info = loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-    loaders = build_loaders(config, loaded, splits, seed, fabric)
+    parts = assemble(config, fabric, loaded, splits, seed)
+    parts.model.to(fabric.device)
+    return parts
+
+
+def training_info(loaded: LoadedDataset, splits: Splits) -> DataInfo:
+    """What a model learns from the data before it is trained: nothing of graphs that it is not trained on."""
+    return loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
+
+
+def assemble(
+    config: Config, fabric: Fabric, loaded: LoadedDataset, splits: Splits, seed: int, *, run_id: int | None = None
+) -> Parts:
+    """Everything that is made from the data; what takes longest, the batches, comes last.
+
+    Args:
+        config: of all of it.
+        fabric: launched.
+        loaded: the data with encodings.
+        splits: of the seed.
+        seed: of batches and parameters.
+        run_id: which of the runs below ``pretrained.dir`` the model starts from; None: fresh parameters in any case.
+    """
+    info = training_info(loaded, splits)
     seed_everything(seed)
-    model = build_model(config, info).to(fabric.device)
+    model = build_model(config, info)
+    pretrained = None if run_id is None else load_pretrained(config, model, run_id)
     task, optimizer = build_task(config, info), build_optimizer(config, model)
-    return Parts(config, fabric, loaded, splits, info, loaders, model, task, optimizer)
+    loaders = build_loaders(config, loaded, splits, seed, fabric)
+    return Parts(config, fabric, loaded, splits, info, model, task, optimizer, loaders, pretrained)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_one_of
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm
@@ -42,8 +42,7 @@ class ComplexSettings:
             ArgumentError: rings of fewer than three nodes, or an unknown pooling.
         """
         check_at_least(3, longest_ring=self.longest_ring)
-        if self.pool not in get_args(Pool):
-            raise ArgumentError("pool", f"pool must be {' or '.join(get_args(Pool))}, received {self.pool!r}")
+        check_one_of(get_args(Pool), pool=self.pool)
 
 
 class CellLayer(nn.Module):

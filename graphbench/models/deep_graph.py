@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphbench.errors import check_at_least
+from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.blocks.deep_norm import DeepNorm
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.module_list import Modules
@@ -103,6 +103,10 @@ class DeepGraph(EncodedModel):
         m, dim = motif, frame.dim
         check_at_least(1, layers=layers, max_nodes=m.max_nodes, redundancy=m.redundancy, heads=m.heads)
         check_same_width(frame.dim_encoded, dim, "layers are as wide as encoded nodes")
+        largest = max(m.cycles, m.paths, m.stars and m.stars + 1, m.walk and m.walk + 1)
+        if m.max_nodes < largest:
+            text = f"max_nodes must be at least {largest}, the nodes of the largest motif, received {m.max_nodes}"
+            raise ArgumentError("max_nodes", text)
         self.motif, self.of_graphs = m, m.of_graphs
         self.token = nn.Parameter(torch.empty(1, dim))
         self.token_bias, self.motif_bias = (nn.Parameter(torch.empty(1, m.heads)) for _ in range(2))

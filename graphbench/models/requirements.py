@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-from graphbench.errors import ArgumentError
+from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import LocalLayer
 from graphbench.structures import GraphBatch
 
@@ -63,9 +63,7 @@ class EdgeTables:
     """
 
     def __init__(self, tables: Tables, dim: int, layers: int, received: int | None) -> None:
-        if tables not in get_args(Tables):
-            allowed = ", ".join(get_args(Tables))
-            raise ArgumentError("edge_tables", f"edge_tables must be one of {allowed}; received {tables!r}")
+        check_one_of(get_args(Tables), edge_tables=tables)
         self.shared, self.first, self.dim = tables == "shared", tables == "per_layer_and_first", dim
         columns = dim * (layers + self.first)
         if not self.shared and received is not None and received < columns:

@@ -74,20 +74,19 @@ class WarmupSchedule(Schedule):
         optimizer: see :class:`Schedule`.
         max_epoch: epochs in all.
         num_warmup_epochs: epochs of the rise.
+
+    Attributes:
         floor: smallest factor during the rise. GraphGPS uses 1e-6 for linear and cosine, so that epoch 0 trains
             with a millionth of the base rate; published settings count on it.
     """
 
+    floor: ClassVar[float] = 1e-6
+
     def __init__(
-        self,
-        optimizer: FromContext[Optimizer],
-        max_epoch: FromContext[int],
-        num_warmup_epochs: FromContext[int],
-        floor: float = 1e-6,
+        self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int], num_warmup_epochs: FromContext[int] = 0
     ) -> None:
         self.max_epoch = max_epoch
         self.num_warmup_epochs = num_warmup_epochs
-        self.floor = floor
         super().__init__(optimizer)
 
     @abstractmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
@@ -71,3 +72,16 @@ def _has_abstract_methods(cls: type) -> bool:
     """Whether something is still to be implemented; Python collects the names after ``__init_subclass__`` only."""
     members = (inspect.getattr_static(cls, name) for name in dir(cls))
     return any(getattr(member, "__isabstractmethod__", False) for member in members)
+
+
+class JointTransform(Transform):
+    """A transform that shares a pass over the graphs with others, those whose ``together`` is the same function."""
+
+    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
+        """Outputs by name, for all graphs of a store."""
+        return self.together(store, [self])[0]
+
+    @staticmethod
+    @abstractmethod
+    def together(store: GraphStore, transforms: Sequence[Any]) -> list[dict[str, Tensor]]:
+        """The outputs of each of some transforms, from one pass over the graphs."""

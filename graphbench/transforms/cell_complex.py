@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import check_at_least
 from graphbench.registry import register
 from graphbench.structures.substructure_kinds import SMALLEST
 from graphbench.transforms.algorithms.substructures import Part, SimpleGraph, cycles, parts, undirected_edges
-from graphbench.transforms.base import Level, Transform
+from graphbench.transforms.base import JointTransform, Level
 
 
-class PartTransform(Transform):
-    """An edge set that is made of some graphs at a time, as one simple graph."""
+class PartTransform(JointTransform):
+    """An edge set that is made of some graphs at a time, as one simple graph.
+
+    Attributes:
+        attr_type: of its ``attr``.
+    """
 
     version: ClassVar[int] = 1
     outputs: ClassVar[tuple[str, ...]] = ("index", "ptr", "attr")
     level: Level = "edge_set"
+    attr_type: ClassVar[type[np.integer[Any]]] = np.int32
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Rows of all graphs of a store."""
-        found = [self.of_part(part) for part in parts(store)] or [self.of_part(_NO_GRAPHS)]
-        ends, attr, counts = (np.concatenate(each) for each in zip(*found, strict=True))
+    @staticmethod
+    def together(store: GraphStore, transforms: Sequence[PartTransform]) -> list[dict[str, Tensor]]:
+        """Rows of all graphs of a store; what several transforms search for in a part is searched for once."""
+        found = [[each.of_part(part) for each in transforms] for part in parts(store)]
+        found = found or [[each.of_part(_NO_GRAPHS) for each in transforms]]
+        return [each.rows(of_parts) for each, of_parts in zip(transforms, zip(*found, strict=True), strict=True)]
+
+    def rows(self, of_parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, Tensor]:
+        """Outputs, from what :meth:`of_part` returns for one part after the other."""
+        ends, attr, counts = (np.concatenate(each) for each in zip(*of_parts, strict=True))
         return {
             "index": torch.from_numpy(ends.T.astype(np.int32)),
             "ptr": torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])),
-            "attr": torch.from_numpy(attr.astype(np.int32)),
+            "attr": torch.from_numpy(attr.astype(self.attr_type)),
         }
 
     @abstractmethod
@@ -69,20 +82,8 @@ class _OfRings(PartTransform):
     """
 
     def __init__(self, longest: int = 6) -> None:
-        if longest < SMALLEST:
-            raise ValueError(f"longest must be at least {SMALLEST}, received {longest}")
+        check_at_least(SMALLEST, longest=longest)
         self.longest = longest
-
-    def sides(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes of rings (R,), by graph and length, and the ends of their edges (M, 2), from their smallest node on."""
-        blocks = list(cycles(part.graph, self.longest, induced=True))
-        lengths = np.concatenate([_NONE, *(np.full(len(each), each.shape[1]) for each in blocks)])
-        around = [np.stack([each, np.roll(each, -1, axis=1)], axis=2).reshape(-1, 2) for each in blocks]
-        ends = np.sort(np.concatenate([np.stack([_NONE, _NONE], axis=1), *around]), axis=1)
-        graph = part.graph_of(ends[np.cumsum(lengths) - lengths, 0])
-        order = np.lexsort((lengths, graph))
-        rank = np.argsort(order)
-        return lengths[order], ends[np.argsort(np.repeat(rank, lengths), kind="stable")]
 
 
 @register("Rings")
@@ -96,7 +97,7 @@ class Rings(_OfRings):
 
     def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Smallest nodes, lengths, and rings per graph."""
-        lengths, ends = self.sides(part)
+        lengths, ends = part.derived(_sides, self.longest)
         first = ends[np.cumsum(lengths) - lengths, 0]
         graph = part.graph_of(first)
         counts = np.bincount(graph, minlength=len(part.first_node))
@@ -115,7 +116,7 @@ class RingEdges(_OfRings):
 
     def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ends, numbers of rings and edges, and rows per graph."""
-        lengths, ends = self.sides(part)
+        lengths, ends = part.derived(_sides, self.longest)
         pairs, nodes = undirected_edges(part.graph), part.graph.nodes
         edge = np.searchsorted(pairs[:, 0] * nodes + pairs[:, 1], ends[:, 0] * nodes + ends[:, 1])
         ring = np.repeat(np.arange(len(lengths)), lengths)
@@ -124,6 +125,18 @@ class RingEdges(_OfRings):
         first_ring = np.searchsorted(graph[np.cumsum(lengths) - lengths], graphs)
         numbers = np.stack([ring - first_ring[graph], edge - first_edge[graph]], axis=1)
         return ends - part.first_node[graph, None], numbers, np.bincount(graph, minlength=len(graphs))
+
+
+def _sides(part: Part, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of rings (R,), by graph and length, and the ends of their edges (M, 2), from their smallest node on."""
+    blocks = list(cycles(part.graph, longest, induced=True))
+    lengths = np.concatenate([_NONE, *(np.full(len(each), each.shape[1]) for each in blocks)])
+    around = [np.stack([each, np.roll(each, -1, axis=1)], axis=2).reshape(-1, 2) for each in blocks]
+    ends = np.sort(np.concatenate([np.stack([_NONE, _NONE], axis=1), *around]), axis=1)
+    graph = part.graph_of(ends[np.cumsum(lengths) - lengths, 0])
+    order = np.lexsort((lengths, graph))
+    rank = np.argsort(order)
+    return lengths[order], ends[np.argsort(np.repeat(rank, lengths), kind="stable")]
 
 
 _NONE = np.empty(0, np.int64)

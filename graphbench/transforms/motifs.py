@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from graphbench.errors import ArgumentError
 from graphbench.registry import register
 from graphbench.structures.substructure_kinds import CYCLE, NEIGHBOURHOOD, OTHER
 from graphbench.transforms.algorithms.substructures import Part, SimpleGraph, cycles, induced_paths, induced_stars
@@ -37,38 +38,14 @@ class _OfMotifs(PartTransform):
             ("walk", 1, walk),
         ):
             if value != 0 and value < smallest:
-                raise ValueError(f"{name} must be 0 or at least {smallest}, received {value}")
+                raise ArgumentError(name, f"{name} must be 0 or at least {smallest}, received {value}")
         if not any((cycles, paths, stars, hops, walk)):
             raise ValueError("there must be motifs: cycles, paths, stars, hops and walk are 0")
         self.cycles, self.paths, self.stars, self.hops, self.walk = cycles, paths, stars, hops, walk
 
     def motifs(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Kinds of the motifs (S,), by graph, their nodes: how many each has (S,), and which (M,), ascending."""
-        found = list(self._found(part))
-        kind, count, nodes = (np.concatenate([np.empty(0, np.int64), *each]) for each in zip(*found, strict=True))
-        first = np.cumsum(count) - count
-        order = np.argsort(part.graph_of(nodes[first]), kind="stable")
-        rank = np.argsort(order)
-        return kind[order], count[order], nodes[np.lexsort((nodes, np.repeat(rank, count)))]
-
-    def _found(self, part: Part) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        graph = part.graph
-        for kind, blocks in (
-            (CYCLE, cycles(graph, self.cycles, induced=True)),
-            (OTHER, induced_paths(graph, _SHORTEST_PATH, self.paths)),
-            (OTHER, induced_stars(graph, self.stars)),
-        ):
-            for block in blocks:
-                yield np.full(len(block), kind), np.full(len(block), block.shape[1]), block.ravel()
-        near = [_balls(graph, self.hops)] if self.hops else []
-        near += [_walked(part, self.walk)] if self.walk else []
-        for lists in near:
-            yield (
-                np.full(graph.nodes, NEIGHBOURHOOD),
-                np.diff(lists.indptr).astype(np.int64),
-                lists.indices.astype(np.int64),
-            )
-        yield (np.empty(0, np.int64),) * 3
+        return part.derived(_motifs, self.cycles, self.paths, self.stars, self.hops, self.walk)
 
 
 @register("Motifs")
@@ -107,6 +84,34 @@ class MotifNodes(_OfMotifs):
         own = nodes - part.first_node[graph]
         motif = np.repeat(np.arange(len(count)), count) - first_motif[graph]
         return np.stack([own, own], axis=1), motif, np.bincount(graph, minlength=len(graphs))
+
+
+def _motifs(part: Part, *sizes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    found = list(_found(part, *sizes))
+    kind, count, nodes = (np.concatenate([np.empty(0, np.int64), *each]) for each in zip(*found, strict=True))
+    first = np.cumsum(count) - count
+    order = np.argsort(part.graph_of(nodes[first]), kind="stable")
+    rank = np.argsort(order)
+    return kind[order], count[order], nodes[np.lexsort((nodes, np.repeat(rank, count)))]
+
+
+def _found(
+    part: Part, longest: int, paths: int, stars: int, hops: int, walk: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    graph = part.graph
+    for kind, blocks in (
+        (CYCLE, cycles(graph, longest, induced=True)),
+        (OTHER, induced_paths(graph, _SHORTEST_PATH, paths)),
+        (OTHER, induced_stars(graph, stars)),
+    ):
+        for block in blocks:
+            yield np.full(len(block), kind), np.full(len(block), block.shape[1]), block.ravel()
+    near = [_balls(graph, hops)] if hops else []
+    near += [_walked(part, walk)] if walk else []
+    for lists in near:
+        counts = np.diff(lists.indptr).astype(np.int64)
+        yield np.full(graph.nodes, NEIGHBOURHOOD), counts, lists.indices.astype(np.int64)
+    yield (np.empty(0, np.int64),) * 3
 
 
 def _balls(graph: SimpleGraph, hops: int) -> sp.csr_array:

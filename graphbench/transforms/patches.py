@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
-from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, check_at_least, check_one_of
 from graphbench.registry import register
-from graphbench.transforms.base import Level, Transform
+from graphbench.transforms.algorithms.substructures import Part
+from graphbench.transforms.cell_complex import PartTransform
 
 METHODS = ("bisection", "metis")
 
 
-class _Partitioned(Transform):
+class _Partitioned(PartTransform):
     """Base of the two transforms: a partition into patches, each extended by the nodes within some hops.
 
     Edges count in both directions. A graph with fewer nodes than patches has one patch per node; patches that a graph
@@ -31,7 +28,7 @@ class _Partitioned(Transform):
             recursive bisection, by the package pymetis.
     """
 
-    level: Level = "edge_set"
+    attr_type = np.int64
 
     def __init__(self, patches: int = 32, hops: int = 1, method: Literal["bisection", "metis"] = "bisection") -> None:
         check_at_least(1, patches=patches)
@@ -39,32 +36,9 @@ class _Partitioned(Transform):
         check_one_of(METHODS, method=method)
         self.patches, self.hops, self.method = patches, hops, method
 
-    def members(self, store: GraphStore) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def members(self, part: Part) -> list[tuple[np.ndarray, np.ndarray]]:
         """Per graph the edges (2, m) int64 and which node is in which patch, (P, n) bool."""
-        index, node_ptr, edge_ptr = store.edge_index.numpy(), store.node_ptr.tolist(), store.edge_ptr.tolist()
-        for graph in range(store.num_graphs):
-            edges = index[:, edge_ptr[graph] : edge_ptr[graph + 1]].astype(np.int64)
-            size = node_ptr[graph + 1] - node_ptr[graph]
-            joined = sp.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(size, size))
-            yield edges, self._extended((joined + joined.T).tocsr(), size)
-
-    def _extended(self, adjacency: sp.csr_array, size: int) -> np.ndarray:
-        part = np.arange(size) if size < self.patches else self._partition(adjacency, size)
-        part = part + (self.patches - 1 - part.max(initial=0))
-        inside = np.zeros((self.patches, size), dtype=bool)
-        inside[part, np.arange(size)] = True
-        for _ in range(self.hops if size else 0):
-            inside |= (adjacency @ inside.T).T > 0
-        return inside
-
-    def _partition(self, adjacency: sp.csr_array, size: int) -> np.ndarray:
-        plain = adjacency - sp.diags_array(adjacency.diagonal())
-        plain.eliminate_zeros()
-        if self.method == "metis":
-            return _by_metis(plain.tocsr(), self.patches)
-        part = np.zeros(size, dtype=np.int64)
-        _bisect(plain.tocsr(), np.arange(size), 0, self.patches, part)
-        return part
+        return part.derived(_members, self.patches, self.hops, self.method)
 
 
 @register("Patches")
@@ -76,15 +50,11 @@ class Patches(_Partitioned):
         by graph, patch and node.
     """
 
-    version: ClassVar[int] = 1
-    outputs: ClassVar[tuple[str, ...]] = ("index", "ptr", "attr")
-
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Memberships of all graphs of a store."""
-        found = [np.nonzero(inside) for _, inside in self.members(store)]
-        patch, node = (np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*found)) if found else _NONE
-        counts = [len(nodes) for _, nodes in found]
-        return _edge_set(np.stack([node, node]), counts, patch)
+    def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Nodes, patches, and memberships per graph."""
+        found = [np.argwhere(inside) for _, inside in self.members(part)]
+        patch, node = np.concatenate([np.empty((0, 2), np.int64), *found]).T
+        return np.stack([node, node], axis=1), patch, np.array([len(rows) for rows in found], np.int64)
 
 
 @register("PatchEdges")
@@ -96,28 +66,51 @@ class PatchEdges(_Partitioned):
         the number of the edge inside its graph, and those of its two ends among the memberships of ``Patches``.
     """
 
-    version: ClassVar[int] = 1
-    outputs: ClassVar[tuple[str, ...]] = ("index", "ptr", "attr")
-
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Edges in the patches of all graphs of a store."""
-        ends, facts, counts = [np.empty((2, 0), np.int64)], [np.empty((0, 3), np.int64)], []
-        for edges, inside in self.members(store):
+    def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ends, numbers of edges and memberships, and rows per graph."""
+        rows, counts = [np.empty((0, 5), np.int64)], np.zeros(len(part.first_node), np.int64)
+        for graph, (edges, inside) in enumerate(self.members(part)):
             number = np.cumsum(inside.ravel()).reshape(inside.shape) - 1
             patch, edge = np.nonzero(inside[:, edges[0]] & inside[:, edges[1]])
             source, target = edges[:, edge]
-            ends.append(np.stack([source, target]))
-            facts.append(np.stack([edge, number[patch, source], number[patch, target]], axis=1))
-            counts.append(len(edge))
-        return _edge_set(np.concatenate(ends, axis=1), counts, np.concatenate(facts))
+            rows.append(np.stack([source, target, edge, number[patch, source], number[patch, target]], axis=1))
+            counts[graph] = len(edge)
+        table = np.concatenate(rows)
+        return table[:, :2], table[:, 2:], counts
 
 
-_NONE = (np.empty(0, np.int64), np.empty(0, np.int64))
+def _members(part: Part, patches: int, hops: int, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """See :meth:`_Partitioned.members`."""
+    found = []
+    sizes = np.diff(part.first_node, append=part.graph.nodes)
+    ends = np.split(np.stack([part.source, part.target]), part.first_edge[1:], axis=1)
+    for first, size, edges in zip(part.first_node, sizes, ends):
+        edges = edges - first
+        joined = sp.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(size, size))
+        found.append((edges, _inside((joined + joined.T).tocsr(), patches, hops, method)))
+    return found
 
 
-def _edge_set(index: np.ndarray, counts: list[int], attr: np.ndarray) -> dict[str, Tensor]:
-    ptr = torch.tensor([0, *counts]).cumsum(0)
-    return {"index": torch.from_numpy(index.astype(np.int32)), "ptr": ptr, "attr": torch.from_numpy(attr)}
+def _inside(adjacency: sp.csr_array, patches: int, hops: int, method: str) -> np.ndarray:
+    """(P, n) bool: which node is in which patch."""
+    size = adjacency.shape[0]
+    part = np.arange(size) if size < patches else _partition(adjacency, patches, method)
+    part = part + (patches - 1 - part.max(initial=0))
+    inside = np.zeros((patches, size), dtype=bool)
+    inside[part, np.arange(size)] = True
+    for _ in range(hops if size else 0):
+        inside |= (adjacency @ inside.T).T > 0
+    return inside
+
+
+def _partition(adjacency: sp.csr_array, patches: int, method: str) -> np.ndarray:
+    plain = adjacency - sp.diags_array(adjacency.diagonal())
+    plain.eliminate_zeros()
+    if method == "metis":
+        return _by_metis(plain.tocsr(), patches)
+    part = np.zeros(adjacency.shape[0], dtype=np.int64)
+    _bisect(plain.tocsr(), np.arange(len(part)), 0, patches, part)
+    return part
 
 
 def _bisect(adjacency: sp.csr_array, nodes: np.ndarray, first: int, patches: int, part: np.ndarray) -> None:

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from graphbench.benchmarks import peers
-from graphbench.benchmarks.measuring import CPU
+from graphbench.benchmarks.measuring import CPU, in_own_process
 from graphbench.benchmarks.models import Prepared, Side
 from graphbench.config import load_config
+from graphbench.errors import UserError
 from tests.benchmarks.test_epochs import write_molecules
 from tests.paths import ROOT
 
@@ -62,6 +63,11 @@ def test_models_of_pyg_are_of_the_same_size_and_learn(
     if not case.epoch:  # norms that PyG's SGFormer cannot leave out are accounted for where it is built
         ours_has, peer_has = (sum(each.numel() for each in side.parameters()) for side in (ours.model, model))
         assert ours_has == peer_has
+
+
+def test_what_fails_in_its_own_process_is_told_in_one_message() -> None:
+    with pytest.raises(UserError, match=r"^theirs Cora: .*No module named graphbench\.benchmarks\.nobody"):
+        in_own_process("nobody", message="theirs Cora")
 
 
 def test_one_batch_of_the_training_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,21 @@ from tests.factory.test_peer_semantics import ZINC
 
 
 def test_a_run_over_splits_takes_the_run_of_its_first_split(tmp_path: Path) -> None:
+    folds = ZINC
+    for of_zinc, of_folds in (
+        ("PyG-ZINC, name: subset", "PyG-GNNBenchmarkDataset, name: CSL, split_mode: cv-kfold-5"),
+        ("task_type: regression", "task_type: classification"),
+        ("loss_fun: l1", "loss_fun: cross_entropy"),
+        ("edge_encoder: true", "edge_encoder: false"),
+        ("GINE", "GIN"),
+    ):
+        folds = folds.replace(of_zinc, of_folds)
     for split, layers in ((3, 2), (4, 5)):
         (tmp_path / f"stored/{split}/ckpt").mkdir(parents=True)
         (tmp_path / f"stored/{split}/ckpt/best.ckpt").touch()
-        (tmp_path / f"stored/{split}/config.yaml").write_text(ZINC.replace("layers: 1", f"layers: {layers}"))
+        (tmp_path / f"stored/{split}/config.yaml").write_text(folds.replace("layers: 1", f"layers: {layers}"))
     path = tmp_path / "x.yaml"
-    path.write_text(ZINC.replace("layers: 1, ", ""))
+    path.write_text(folds.replace("layers: 1, ", ""))
     overrides = ["pretrained.dir", str(tmp_path / "stored"), "run_multiple_splits", "[3, 4]"]
     assert len(describe(load_config(path, overrides))["layers"]) == 2
 

@@ -92,6 +92,11 @@ def test_parts_may_work_on_the_expander(built) -> None:
             "posenc_GraphormerBias.num_in_degrees 8 posenc_GraphormerBias.num_out_degrees 8 graphormer.num_heads 2",
             "graphormer.num_heads sizes the bias .* must equal gt.n_heads, received 2 and 4",
         ),
+        (
+            "gt.layer_type DeepNorm dataset.node_encoder_name TypeDictNode+HopMask posenc_HopMask.enable true "
+            "graphormer.num_heads 2",
+            "graphormer.num_heads sizes the bias .* must equal gt.n_heads, received 2 and 4",
+        ),
         ("model.graph_pooling graph_token", "graph_token reads the token that GraphToken, or GraphormerBias"),
         ("model.type MultiModel gt.layer_type Exphormer dataset.edge_encoder false", "set dataset.edge_encoder"),
         (

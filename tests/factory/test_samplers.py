@@ -126,8 +126,8 @@ def test_the_record_has_the_error_of_sampled_predictions(
         (CORA, "val.sampler blocks", "val.sampler blocks is for graphs that are cut in training as well"),
         (ACTOR, BLOCKS, "command line: val.sampler: Transformer reads the graph as a whole"),
         (ACTOR, f"{BLOCKS} gt.layer_type GCN+None gt.layer_norm true gt.batch_norm false", "GraphLayerNorm reads the"),
-        (PHYSICS, BLOCKS, "expander edges and virtual nodes are not cut into blocks; set prep.exp to false"),
-        (GRAPHORMER, BLOCKS, "GraphormerBias leaves something with the whole graph for the layers"),
+        (PHYSICS, BLOCKS, "train.sampler random_node cuts the graph, and expander of pairs of nodes cannot be cut"),
+        (GRAPHORMER, BLOCKS, "random_node cuts the graph, and GraphormerBias of pairs of nodes cannot be cut along"),
         (
             CORA,
             "train.sampler saint_rw train.sample_coverage 5 model.loss_fun weighted_cross_entropy",

@@ -131,5 +131,5 @@ def test_wrong_values_are_named(own: dict[str, Any], message: str) -> None:
 
 
 def test_wrong_pool_in_python() -> None:
-    with pytest.raises(ValueError, match="pool must be add or mean, received 'max'"):
+    with pytest.raises(ValueError, match="pool must be one of add, mean; received 'max'"):
         ComplexSettings(pool="max").check()  # type: ignore[arg-type]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from graphbench.cli import main
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.factory.model import build_model
@@ -207,14 +210,33 @@ def test_motifs_are_asked_for_and_needed() -> None:
 
 
 def test_motifs_that_are_too_large_are_named() -> None:
-    model, store = build(**{"gt.DeepGraph.max_nodes": 3})
+    balls = {f"gt.DeepGraph.{name}": 0 for name in ("cycles", "paths", "stars")}
+    model, store = build(**balls, **{"gt.DeepGraph.max_nodes": 3})
     with pytest.raises(ValueError, match=r"max_nodes: a motif has \d+ nodes, allowed are 3"):
         model(store.gather([0]))
 
 
-def test_other_heads_of_the_bias_are_named() -> None:
-    with pytest.raises(UserError, match=r"GraphormerBias, .* must equal gt.DeepGraph.heads, received 4 and 2"):
-        build(**{"graphormer.num_heads": 4})
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"graphormer.num_heads": 4}, r"graphormer.num_heads .* must equal gt.DeepGraph.heads, received 4 and 2"),
+        ({"gt.DeepGraph.cycles": 2}, "command line: gt.DeepGraph.cycles: cycles must be 0 or at least 3, received 2"),
+        ({"gt.DeepGraph.walk": 12}, "max_nodes must be at least 13, the nodes of the largest motif, received 12"),
+        ({"gt.DeepGraph.stars": 12}, "max_nodes must be at least 13, the nodes of the largest motif, received 12"),
+    ],
+)
+def test_what_a_run_refuses_a_dry_run_refuses(
+    own: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ["--cfg", str(ROOT / "configs/gnnbench/deepgraph-zinc.yaml"), "out_dir", str(tmp_path), *overrides(own)]
+    told = []
+    for more in (["--dry_run"], []):
+        assert main([*command[:2], *more, *command[2:]]) == 2
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert told[0].count("error: ") == 1
+    assert re.search(message, told[0])
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
 GCN = CONFIGS / "nodes/gcn-cora.yaml"
+IMDB = CONFIGS / "tu/gt-imdb-b.yaml"
 CHAMELEON = CONFIGS / "nodes/gcn-chameleon.yaml"
 
 
@@ -55,6 +56,36 @@ def test_one_run_is_part_of_the_whole(file: Path, run_id: int, seed: int, split:
     assert one.config.dump() == whole.dump()
     assert one.config.name == whole.name
     assert one.config.where("optim.max_epoch") == "command line"
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "message"),
+    [
+        (CHAMELEON, "run_multiple_splits: [0, 10]", "split_index 10 does not exist. Allowed: 0 .. 9."),
+        (CHAMELEON, "run_multiple_splits: [], dataset.split_index: 12", "split_index 12 does not exist."),
+        (GCN, "dataset.split_mode: standard, run_multiple_splits: [0, 1]", "1 does not exist. Allowed: 0 .. 0."),
+        (GCN, "dataset.split_mode: geom-gcn, dataset.split_index: 10", "10 does not exist. Allowed: 0 .. 9."),
+        (GCN, "dataset.split_mode: random, dataset.split_index: 1", "split_index must be 0, received 1."),
+        (IMDB, "dataset.split_mode: cv-kfold-4, run_multiple_splits: [4]", "4 does not exist. Allowed: 0 .. 3."),
+    ],
+)
+def test_a_split_that_does_not_exist_shows_in_the_plan(
+    file: Path,
+    keys: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("GRAPHBENCH_DATA", raising=False)
+    sweep = written(tmp_path, f"{{configs: [{file}], label: a, common: {{{keys}}}}}")
+    for more in (["--dry_run"], []):
+        assert main([str(sweep), *more, "out_dir", str(tmp_path / "out"), "dataset.dir", str(tmp_path)]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith(f"error: {sweep}:3: ")
+        assert told.count(f"{sweep}:3: ") == 2  # of the entry, and of the key
+        assert message in told
+    assert not (tmp_path / "out").exists()
 
 
 def test_entries_that_fill_one_cell_are_refused(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class AQSOL(DatasetBuilder):
             edge_in=1,
             out_dim=1,
             vocabularies={"node": (_TYPES,), "edge": (_BONDS,)},
+            split_counts={"standard": 1},
             statistics={"graphs": 9_823},
             licence="CC0 (AqSolDB)",
             source="https://github.com/graphdeeplearning/benchmarking-gnns",

@@ -55,6 +55,7 @@ class Deezer(DatasetBuilder):
             NodeFacts(28281, 185504, 31241, 2),
             metric="auc",
             split_modes=("standard", *RANDOM_MODES),
+            split_counts={"standard": 5},
             licence="MIT (graph); none stated (splits)",
             source="https://github.com/benedekrozemberczki/datasets",
             files=(_MAT, _SPLITS),

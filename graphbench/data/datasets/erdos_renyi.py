@@ -68,6 +68,7 @@ class ErdosRenyi(DatasetBuilder):
             f"ErdosRenyi-{self.nodes}",
             NodeFacts(self.nodes, 0, self.features, self.classes),
             split_modes=("standard", *RANDOM_MODES),
+            split_counts={"standard": 1},
             statistics={"graphs": 1, "nodes": self.nodes},
             licence="generated, none needed",
             source="https://arxiv.org/abs/2406.12059",

@@ -132,6 +132,7 @@ class GeneratedLike(DatasetBuilder):
         return self._shape.original.replace(
             name=f"{self._shape.original.name}-like-{self.nodes}",
             edge_in=0,
+            split_counts={"standard": 1},
             statistics={"graphs": 1, "nodes": self.nodes},
             licence="generated, none needed",
             files=(),

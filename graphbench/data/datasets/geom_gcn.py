@@ -69,6 +69,7 @@ class _GeomGCN(DatasetBuilder):
         return node_card(
             self.title,
             _FACTS[self.source_name],
+            split_counts={"standard": _SPLITS},
             source="https://github.com/graphdml-uiuc-jlu/geom-gcn",
             files=tuple(f"{self.folder}/{file}" for file in files),
             sha256={f"{self.folder}/{file}": value for file, value in sha256.items()},
@@ -175,6 +176,7 @@ class WikipediaNetwork(_GeomGCN):
         return node_card(
             self.title,
             _FILTERED[self.name],
+            split_counts={"standard": _SPLITS},
             licence="MIT",
             source="https://github.com/yandex-research/heterophilous-graphs",
             files=(file,),

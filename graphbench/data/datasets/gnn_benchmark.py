@@ -79,6 +79,7 @@ class GNNBenchmark(DatasetBuilder):
             out_dim=facts.out_dim,
             split_modes=facts.split_modes,
             default_split="cv-stratifiedkfold-5" if self.name == "CSL" else "standard",
+            split_counts={} if self.name == "CSL" else {"standard": 1},
             statistics={
                 "graphs": facts.graphs,
                 "nodes_per_graph": facts.nodes_per_graph,

@@ -40,7 +40,7 @@ class _OneGraph(DatasetBuilder):
         """Declared facts."""
         files = tuple(f"{self.title}/raw/{part}" for part in self.parts)
         task = {"task_type": self.task_type, "metric": self.metric}
-        return node_card(self.title, self.facts, source=self.source, files=files, **task)
+        return node_card(self.title, self.facts, source=self.source, files=files, split_counts={"standard": 1}, **task)
 
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the raw files and the split, or what a former run kept of them in the cache."""

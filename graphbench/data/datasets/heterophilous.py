@@ -58,6 +58,7 @@ class HeterophilousGraph(DatasetBuilder):
             self.name.capitalize(),
             facts,
             metric="auc" if facts.classes == 2 else "accuracy",
+            split_counts={"standard": 10},
             licence="MIT",
             source="https://github.com/yandex-research/heterophilous-graphs",
             files=(file,),

@@ -56,6 +56,7 @@ class MalNetTiny(DatasetBuilder):
             node_in=_COLUMNS[self.name],
             edge_in=0,
             out_dim=len(_CLASSES),
+            split_counts={"standard": 1},
             statistics={"graphs": 5_000},
             licence="CC BY 4.0",
             source="https://mal-net.org",

@@ -141,6 +141,7 @@ class OGBGraphs(DatasetBuilder):
             edge_in=facts.edge_in,
             out_dim=facts.out_dim,
             vocabularies={level: sizes for level, sizes in vocabularies.items() if sizes},
+            split_counts={"standard": 1},
             statistics=facts.statistics,
             licence=facts.licence,
             source="https://ogb.stanford.edu/docs/graphprop",

@@ -83,6 +83,7 @@ class OGBLink(DatasetBuilder):
             task="link_pred",
             metric=facts.metric,
             split_modes=("standard",),
+            split_counts={"standard": 1},
             statistics={"graphs": 1, "nodes": facts.nodes},
             source="https://ogb.stanford.edu/docs/linkprop",
             files=self._files(),

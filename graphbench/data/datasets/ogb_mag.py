@@ -63,6 +63,7 @@ class OGBMag(DatasetBuilder):
             edge_in=1,
             vocabularies={"edge": (2 * len(_RELATIONS),)},
             split_modes=("standard", "fixed"),
+            split_counts={"standard": 1},
             licence="ODC-BY",
             source="https://ogb.stanford.edu/docs/nodeprop",
             files=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -80,7 +80,8 @@ class OGBNode(DatasetBuilder):
     def card(self) -> DatasetCard:
         """Declared facts; the edges of arxiv are counted as they are published, directed."""
         facts = _FACTS[self.name]
-        common = {"source": "https://ogb.stanford.edu/docs/nodeprop", "files": self._files()}
+        source = "https://ogb.stanford.edu/docs/nodeprop"
+        common: dict[str, Any] = {"split_counts": {"standard": 1}, "source": source, "files": self._files()}
         if self.name == "ogbn-proteins":
             means = self.node_features == "edge_mean"
             return node_card(

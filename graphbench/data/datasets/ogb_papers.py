@@ -60,6 +60,7 @@ class OGBPapers(DatasetBuilder):
             self.name,
             _FACTS,
             split_modes=("standard", "fixed"),
+            split_counts={"standard": 1},
             licence="ODC-BY",
             source="https://ogb.stanford.edu/docs/nodeprop",
             files=(

@@ -62,6 +62,7 @@ class PCQM4M(DatasetBuilder):
             edge_in=len(BOND_VOCABULARY),
             out_dim=1,
             vocabularies={"node": ATOM_VOCABULARY, "edge": BOND_VOCABULARY},
+            split_counts={"standard": 1},
             statistics={"graphs": GRAPHS[self.name]},
             licence="CC BY 4.0",
             source="https://ogb.stanford.edu/docs/lsc/pcqm4mv2/",

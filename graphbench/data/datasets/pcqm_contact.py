@@ -69,6 +69,7 @@ class PCQMContact(DatasetBuilder):
             edge_in=len(BOND_VOCABULARY),
             out_dim=1,
             vocabularies={"node": ATOM_VOCABULARY, "edge": BOND_VOCABULARY},
+            split_counts={"standard": 1},
             statistics={"graphs": 529_434, "nodes_per_graph": 30.14, "edges_per_graph": 61.09},
             licence="CC BY 4.0",
             source="https://github.com/vijaydwivedi75/lrgb",

@@ -104,6 +104,7 @@ class Peptides(DatasetBuilder):
             edge_in=len(BOND_VOCABULARY),
             out_dim=facts.out_dim,
             vocabularies={"node": ATOM_VOCABULARY, "edge": BOND_VOCABULARY},
+            split_counts={"standard": 1},
             statistics={"graphs": 15_535, "nodes": 2_344_859, "edges": 4_773_974},
             licence="CC BY-NC 4.0",
             source="https://github.com/vijaydwivedi75/lrgb",

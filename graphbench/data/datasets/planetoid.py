@@ -105,6 +105,7 @@ class Planetoid(DatasetBuilder):
             out_dim=classes,
             transductive=True,
             split_modes=("standard", "geom-gcn", "random", "random-class", "random-permutation", "fixed", "sliced"),
+            split_counts={"geom-gcn": _GEOM_GCN_SPLITS, **({} if self.train_percent else {"standard": 1})},
             statistics={"graphs": 1, "nodes": nodes, "edges": edges},
             licence="MIT (repository)",
             source="https://github.com/kimiyoung/planetoid",

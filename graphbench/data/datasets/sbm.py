@@ -112,6 +112,7 @@ class SBM(DatasetBuilder):
             edge_in=0,
             out_dim=1 if self.name == "PATTERN" else self.base.communities,
             vocabularies={} if self.features == "one_hot" else {"node": (categories,)},
+            split_counts={"standard": 1},
             statistics={"graphs": sum(self.counts)},
             licence="generated here",
             source="https://arxiv.org/abs/2003.00982",

@@ -68,6 +68,7 @@ class _Superpixels(DatasetBuilder):
             node_in=_NODE_IN,
             edge_in=EDGES[self.name],
             out_dim=self.classes,
+            split_counts={"standard": 1},
             statistics={"graphs": self.graphs, **(self.averages if published else {})},
             licence=self.licence,
             source="https://github.com/vijaydwivedi75/lrgb",

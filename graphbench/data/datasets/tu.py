@@ -129,6 +129,7 @@ class TUDataset(DatasetBuilder):
             task="graph",
             split_modes=_MODES,
             default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
+            split_counts={"folds": 10},
             source=f"{_URL}/{self.name}.zip",
             files=tuple(self._files("A", "graph_indicator")),
             split_files={"folds": (self._folds_file,)},

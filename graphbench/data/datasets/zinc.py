@@ -58,6 +58,7 @@ class ZINC(DatasetBuilder):
             edge_in=1,
             out_dim=1,
             vocabularies={"node": (_TYPES,), "edge": (_BONDS,)},
+            split_counts={"standard": 1},
             statistics=_STATISTICS[self.name],
             source="https://github.com/graphdeeplearning/benchmarking-gnns",
             files=_FILES,

@@ -62,7 +62,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         use_weight: v is a linear map of the input; False: the input for all heads.
         noise: ``"step"``: directions, Gumbel noise and dropout are drawn anew in every training pass. ``"released"``:
             every pass seeds PyTorch's generators as the released code does (see below), so that most passes have the
-            same noise: for its tables, not for new models.
+            same noise, and waits for the device to do so: for its tables, not for new models.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.

@@ -40,7 +40,8 @@ class GatedGCNCore(GraphLayer):
         residual: add the old states, where their width is that of the new ones.
         edge_residual: the same for edge states alone; None: as ``residual``.
         equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
-        update_edges: False: e' = e, and ``edge_norm`` is not used, as in Gradformer's released code.
+        update_edges: False: e' = e, and ``edge_norm`` is not used; it counts among the parameters all the same, as in
+            Gradformer's released code.
         residual_again: the block around the layer adds the old states once more, as there.
 
     Shape:

@@ -38,11 +38,6 @@ class CosineWithWarmup(WarmupSchedule):
         num_warmup_epochs: epochs of the rise.
     """
 
-    def __init__(
-        self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int], num_warmup_epochs: FromContext[int] = 0
-    ) -> None:
-        super().__init__(optimizer, max_epoch, num_warmup_epochs)
-
     def decay(self, base: float, progress: float) -> float:
         """Half a cosine."""
         return base * max(0.0, 0.5 * (1.0 + math.cos(math.pi * progress)))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch.optim import Optimizer
-
-from graphbench.registry import FromContext, register
+from graphbench.registry import register
 from graphbench.train.schedule import WarmupSchedule
 
 
@@ -17,11 +15,6 @@ class LinearWithWarmup(WarmupSchedule):
         max_epoch: epochs in all.
         num_warmup_epochs: epochs of the rise.
     """
-
-    def __init__(
-        self, optimizer: FromContext[Optimizer], max_epoch: FromContext[int], num_warmup_epochs: FromContext[int] = 0
-    ) -> None:
-        super().__init__(optimizer, max_epoch, num_warmup_epochs)
 
     def decay(self, base: float, progress: float) -> float:
         """A straight line to zero."""

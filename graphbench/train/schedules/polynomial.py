@@ -21,6 +21,8 @@ class PolynomialWithWarmup(WarmupSchedule):
         power: 1 gives a straight line.
     """
 
+    floor = 0.0
+
     def __init__(
         self,
         optimizer: FromContext[Optimizer],
@@ -34,7 +36,7 @@ class PolynomialWithWarmup(WarmupSchedule):
             raise ArgumentError("lr_end", f"lr_end must be below the base rate {lowest:g}, received {lr_end:g}")
         self.lr_end = lr_end
         self.power = power
-        super().__init__(optimizer, max_epoch, num_warmup_epochs, floor=0.0)
+        super().__init__(optimizer, max_epoch, num_warmup_epochs)
 
     def decay(self, base: float, progress: float) -> float:
         """A polynomial down to ``lr_end``."""

@@ -17,8 +17,7 @@ from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
 from graphbench.data.stored_pairs import StoredEdges, StoredHops
 from graphbench.registry import parameters
-from graphbench.transforms.algorithms.dense_blocks import StackTransform, encode
-from graphbench.transforms.base import Transform
+from graphbench.transforms.base import JointTransform, Transform
 
 FOLDER = "transforms"
 """Below the folder of all caches."""
@@ -33,8 +32,9 @@ def apply(
     """Adds encodings to a store.
 
     What is not on disk is computed; transforms that work on stacks of dense matrices share one pass over the graphs
-    (and its eigendecompositions). Each has a file of its own: changing one leaves the others where they are. Two
-    processes that ask for encodings of the same graphs do the work once: the second waits.
+    (and its eigendecompositions), and so do those that search for subgraphs. Each has a file of its own: changing one
+    leaves the others where they are. Two processes that ask for encodings of the same graphs do the work once: the
+    second waits.
 
     Args:
         store: the graphs.
@@ -132,18 +132,18 @@ def cache_key(store: GraphStore, transform: Transform) -> dict[str, Any]:
 
 
 def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
-    """Transforms on stacks together, because one pass over the graphs serves them all; the others alone."""
-    together = {name for name, transform in transforms.items() if isinstance(transform, StackTransform)}
-    groups = [{name: transform} for name, transform in transforms.items() if name not in together]
-    return [{name: transforms[name] for name in transforms if name in together}, *groups] if together else groups
+    """Transforms that one pass over the graphs serves together; the others alone."""
+    groups: dict[object, dict[str, Transform]] = {}
+    for name, transform in transforms.items():
+        shared = transform.together if isinstance(transform, JointTransform) else name
+        groups.setdefault(shared, {})[name] = transform
+    return list(groups.values())
 
 
 def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
-    stacked = [transform for transform in group.values() if isinstance(transform, StackTransform)]
-    if stacked:
-        computed = dict(zip(group, encode(store, stacked), strict=True))
-    else:
-        computed = {name: transform(store) for name, transform in group.items()}
+    first, *_ = members = list(group.values())
+    outputs = first.together(store, members) if isinstance(first, JointTransform) else [first(store)]
+    computed = dict(zip(group, outputs, strict=True))
     for name, transform in group.items():
         undeclared = set(computed[name]) - set(transform.outputs)
         if undeclared:

@@ -21,7 +21,7 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.transforms.algorithms.large_graphs import LargeGraph
 from graphbench.transforms.algorithms.threads import in_threads
-from graphbench.transforms.base import Transform
+from graphbench.transforms.base import JointTransform
 
 MAX_NODES = 16_384
 """Largest graph that is treated as a dense matrix: 2 GiB of float64 per copy, and hours for its eigenvectors."""
@@ -107,7 +107,7 @@ class Stack:
         return (vectors * inverse.unsqueeze(1)) @ vectors.mT
 
 
-class StackTransform(Transform):
+class StackTransform(JointTransform):
     """A transform that works on stacks of dense matrices.
 
     Attributes:
@@ -120,9 +120,10 @@ class StackTransform(Transform):
     large_from: int | None = None
     by_graph: ClassVar[bool] = False
 
-    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
-        """Encodes all graphs of a store."""
-        return encode(store, [self])[0]
+    @staticmethod
+    def together(store: GraphStore, transforms: Sequence[StackTransform]) -> list[dict[str, Tensor]]:
+        """:func:`encode` in float32."""
+        return encode(store, transforms)
 
     def exact(self, store: GraphStore) -> dict[str, Tensor]:
         """The same in float64."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
+from graphbench.structures.memo import Memo
 
 _NODES = 1 << 15  # of the graphs that are searched at a time
 _ROWS = 1 << 19  # paths grown at a time
@@ -56,8 +57,8 @@ class SimpleGraph:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some graphs of a store, one after the other, as one simple graph.
+class Part(Memo):
+    """Some graphs of a store, one after the other, as one simple graph; what is found in them is derived.
 
     Attributes:
         nodes: rows of their nodes in the store.

@@ -65,6 +65,7 @@ def test_loads_with_the_published_statistics(key: str, roots: Roots) -> None:
         assert int(labels.max()) + 1 == expected.classes == max(card.out_dim, 2)
     standard = loaded.published.get("standard", ())
     assert len(standard) == (expected.splits if "standard" in card.split_modes else 0)
+    assert {mode: len(splits) for mode, splits in loaded.published.items()}.items() <= card.split_counts.items()
     for index in range(len(standard)):
         split = make_splits("standard", num_examples=loaded.num_examples, index=index, published=loaded.published)
         if expected.split:
@@ -74,6 +75,14 @@ def test_loads_with_the_published_statistics(key: str, roots: Roots) -> None:
     batch = store.gather(range(min(store.num_graphs, 3)))
     assert batch.edge_index.dtype == torch.int64
     assert int(batch.edge_index.max()) < batch.num_nodes
+
+
+@pytest.mark.parametrize("key", PUBLISHED)
+def test_cards_say_how_many_splits_were_published(key: str) -> None:
+    card = _builder(key).card
+    assert card is not None
+    if "standard" in card.split_modes:
+        assert card.split_counts["standard"] == PUBLISHED[key].splits
 
 
 def test_nothing_that_lies_there_is_left_out(data_root: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
+from graphbench.transforms import cell_complex, motifs, patches
 from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.base import Transform
 from graphbench.transforms.effective_resistance import EdgeResistance
@@ -96,6 +98,37 @@ def test_one_pass_gives_what_each_transform_gives_alone(tmp_path: Path, monkeypa
         for name, value in values.items():
             there = encoded.pe.get(name, encoded.edge_pe.get(name))
             torch.testing.assert_close(there, value, rtol=0, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "search", "transforms"),
+    [
+        (motifs, "induced_paths", [motifs.Motifs, motifs.MotifNodes]),
+        (patches, "_members", [patches.Patches, patches.PatchEdges]),
+        (cell_complex, "cycles", [cell_complex.Rings, cell_complex.UndirectedEdges, cell_complex.RingEdges]),
+    ],
+)
+def test_one_search_serves_both_edge_sets(
+    module: ModuleType, search: str, transforms: list[type[Transform]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = {each.__name__: each()(_store()) for each in transforms}
+    original, searched = getattr(module, search), []
+
+    def counting(*arguments: Any, **named: Any) -> Any:
+        searched.append(arguments)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, search, counting)
+    assert _computed(_store(), tmp_path, **{each.__name__: each() for each in transforms}) == list(alone)
+    assert len(searched) == 1
+    there = apply(_store(), {each.__name__: each() for each in transforms}, tmp_path, pytest.fail).edge_sets
+    for name, outputs in alone.items():
+        assert all(torch.equal(getattr(there[name], output), value) for output, value in outputs.items())
+    # With other arguments nothing of a search is used again, neither of one on disk nor of one in the same pass.
+    first, other = transforms[0](), transforms[-1](3 if module is cell_complex else 7)
+    assert _computed(_store(), tmp_path, A=first, B=other) == ["B"]
+    assert _computed(_store(1), tmp_path, A=first, B=other) == ["A", "B"]
+    assert len(searched) == 4
 
 
 def test_changing_one_encoding_leaves_the_files_of_the_others(tmp_path: Path) -> None:
