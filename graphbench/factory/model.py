@@ -126,10 +126,9 @@ def _check_read_states(config: Config, encoder: NodeEncoder, model: Model) -> No
             f"distance_gates), and none is there; name one of {', '.join(able)} in {names}."
         )
     key, number = "graphormer.num_heads", config.tree.graphormer.num_heads
-    parameters = registry.parameters(type(model))
-    own = f"gt.{config.tree.model.type}.heads" if "heads" in parameters else "gt.n_heads"
+    own = f"gt.{config.tree.model.type}.heads" if "heads" in registry.parameters(type(model)) else "gt.n_heads"
     given = [name for name, each in encoder.batch_encoders.items() if each.supplies == "pair_bias"]
-    if given and parameters.keys() & {"heads", "block", "attention"}:  # others have a bias of their own
+    if given and not model.own_pair_bias:
         heads = {module.heads for module in modules if isinstance(module, BiasedTransformer)}
         if heads - {number}:
             raise UserError(
@@ -239,7 +238,8 @@ def unread_states(config: Config, model: Model) -> Iterator[str]:
     key = "dataset.node_encoder_name"
     for name, encoder in model.encoder.batch_encoders.items():
         readers = READERS.get(encoder.supplies or "")
-        if readers is not None and not any(isinstance(each, readers) for each in layers):
+        own = encoder.supplies == "pair_bias" and model.own_pair_bias
+        if readers is not None and (own or not any(isinstance(each, readers) for each in layers)):
             yield (
                 f"{config.where(key)}: {name} supplies state.{encoder.supplies}, which none of these layers reads "
                 f"({readers.__name__} does): it has no effect."

@@ -73,6 +73,7 @@ class Model(nn.Module, Capturable):
         feed_forward: False: a block is one sublayer without feed-forward network
             (:class:`~graphbench.layers.single.SingleBlock`).
         of_graphs: its head is handed one row per graph.
+        own_pair_bias: its attentions add a bias that the model computes, and none that encoders supply.
     """
 
     registered_name: ClassVar[str] = ""
@@ -80,6 +81,7 @@ class Model(nn.Module, Capturable):
     layer: ClassVar[str | None] = None
     feed_forward: ClassVar[bool] = True
     of_graphs: bool = False
+    own_pair_bias: ClassVar[bool] = False
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

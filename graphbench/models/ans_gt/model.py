@@ -5,6 +5,8 @@ Zhang et al., Hierarchical Graph Transformer with Adaptive Node Sampling, https:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -61,6 +63,8 @@ class ANSGT(EncodedModel):
     a shorter sequence (there repeated nodes fill it up). ``W_B`` has no bias, which softmax cancels. Super-nodes beside
     that of the node itself, which the paper allows, are not drawn, as in the code. Rows are read on the host.
     """
+
+    own_pair_bias: ClassVar[bool] = True
 
     def __init__(
         self,
