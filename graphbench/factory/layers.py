@@ -15,10 +15,8 @@ from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
-from graphbench.layers.blocks.gnn_plus import GatedGCNPlus
 from graphbench.layers.contract import Attention, Block, GraphLayer, LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock
-from graphbench.layers.local.gated_gcn import GatedGCNCore
 from graphbench.layers.single import SingleBlock
 from graphbench.models.contract import Model
 from graphbench.structures import DataInfo
@@ -260,14 +258,13 @@ class LayerFactory:
             keys.insert(1, graphgps_group)
             arguments = {**config.value(graphgps_group), **arguments}
         with config_errors(config, *keys, filled=filled):
-            layer = registry.construct(layer_class, arguments, context)
+            layer: GraphLayer = registry.construct(layer_class, arguments, context)
         width = arguments.get("dim_edge", context.dim_edge)
         more = self.number > 1 or len(self.specs) > 1
-        core = layer.conv if isinstance(layer, GatedGCNPlus) else layer
-        if isinstance(core, GatedGCNCore) and core.update_edges and more and width != context.dim_out:
+        if more and layer.edges_out not in (None, width):
             raise UserError(
-                f"{self.where}: {spec.name} makes edge states as wide as node states, {context.dim_out}, and the "
-                f"layers read {width} columns of them; set {self.group}.dim_edge to {context.dim_out}."
+                f"{self.where}: {spec.name} hands on edge states of {layer.edges_out} channels, and the layers read "
+                f"{width}; set {self.group}.dim_edge to {layer.edges_out}."
             )
         return layer
 

@@ -20,7 +20,7 @@ from graphbench.models.ans_gt.proximity import Proximities
 from graphbench.models.ans_gt.surroundings import Candidates, coarse_powers, coarsened, normalised_adjacency
 from graphbench.preflight import describe
 from graphbench.structures import GraphBatch, SparseRows
-from tests.contract import example_batch, shaken
+from tests.contract import alone, example_batch, shaken
 from tests.paths import ROOT
 
 DIM, CLASSES, HEADS = 8, 3, 2
@@ -90,9 +90,10 @@ def test_sparse_features_have_the_same_neighbours(graph: GraphBatch) -> None:
 def test_draws_follow_the_mixture_without_replacement() -> None:
     weight, repeats = np.array([[0.4, 0.1], [0.6, 0.2], [0.0, 0.0], [0.0, 0.7]]), 4000
     every = np.tile(np.concatenate([weight, np.zeros((4, 2))], axis=1), (repeats, 1))
-    candidates = Candidates(np.arange(repeats + 1) * 4, np.tile(np.arange(4), repeats), every)
+    ptr = np.arange(repeats + 1) * 4
+    candidates = Candidates(ptr, ptr[[0, -1]], np.tile(np.arange(4), repeats), every)
     share = np.array([0.75, 0.25, 0.0, 0.0])
-    node, drawn = candidates.draw(share, 4, np.random.default_rng(1))
+    node, drawn = candidates.draw(share, 4, np.random.default_rng(1).standard_exponential(4 * repeats))
     assert (node[:, 3] == -1).all()  # nobody draws the third
     assert all(set(row) == {0, 1, 3} for row in node[:, :3])
     np.testing.assert_array_equal(drawn[:, :3, :2], weight[node[:, :3]])
@@ -178,6 +179,13 @@ def test_model_is_its_equations(graph: GraphBatch) -> None:
     assert (model._drawn.node[:, 0] != model._drawn.node[:, 1]).any()  # sequences differ
     assert (model._drawn.node < 0).any()  # and some are shorter
     torch.testing.assert_close(found, by_hand(model, graph)[0])
+
+
+def test_a_graph_is_read_alike_alone_and_in_a_batch(graph: GraphBatch) -> None:
+    model = build(length=3, samples=2, candidates=5, coarsening=0.3)
+    together = model(graph).split(graph.ragged.sizes)
+    for i, expected in enumerate(together):
+        torch.testing.assert_close(model(alone(graph, i)), expected)
 
 
 def test_sequences_may_have_no_global_tokens(graph: GraphBatch) -> None:

@@ -118,8 +118,11 @@ def test_gradcheck(norm: str, base: str) -> None:
     assert torch.autograd.gradcheck(call(ragged, norm, "cpu", base), inputs)
 
 
-@pytest.mark.parametrize("sizes", [[63, 64, 65], [3, 500, 20], [2000]], ids=str)
-@pytest.mark.parametrize("offset", [0.0, 10.0])
+@pytest.mark.parametrize(
+    ("sizes", "offset"),
+    [([63, 64, 65], 0.0), ([63, 64, 65], 10.0), ([3, 500, 20], 0.0), ([3, 500, 20], 10.0), ([2000], 10.0)],
+    ids=str,
+)
 @NORMS
 def test_error_in_float32(sizes: list[int], offset: float, norm: str) -> None:
     """Values far from zero too: their mean must not drown what attention adds."""

@@ -53,8 +53,8 @@ class ANSGT(EncodedModel):
         batch -> prediction of the head. With ``batch.state.asked`` (``train.sampler: seeds``) other rows are those of
         a head on zeros.
 
-    Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers, for all nodes
-    of a batch together: of several graphs, which ones are drawn for one depends on those before it.
+    Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers, for every
+    graph by itself, so that predictions of several graphs do not depend on each other.
 
     Differences from the paper and the released code: a training step reads one sequence per node, drawn anew, in place
     of all S (the expected gradient is the same); evaluation averages their states where there sequences vote. Samplers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -49,9 +50,12 @@ class Drawn:
 
     @classmethod
     def round(cls, around: Surroundings, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
-        """Draws all sequences of a graph from the random stream of ``key``."""
-        share, rng = shares.to("cpu", torch.float64).numpy(), np.random.default_rng(key)
-        drawn = [around.candidates.draw(share, settings.length, rng) for _ in range(settings.samples)]
+        """Draws all sequences; every graph begins the random stream of ``key`` anew, whatever batch it is in."""
+        share, candidates = shares.to("cpu", torch.float64).numpy(), around.candidates
+        waiting = np.empty((settings.samples, len(candidates.node)))
+        for first, end in pairwise(candidates.graph_ptr):
+            waiting[:, first:end] = np.random.default_rng(key).standard_exponential((settings.samples, end - first))
+        drawn = [candidates.draw(share, settings.length, each) for each in waiting]
         node, weight = (torch.from_numpy(np.stack(parts, 1)) for parts in zip(*drawn, strict=True))
         return cls(around, key, node, weight)
 

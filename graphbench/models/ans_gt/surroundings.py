@@ -42,11 +42,13 @@ class Candidates:
 
     Attributes:
         ptr: (N+1,) int64, candidates of every node.
+        graph_ptr: (G+1,) int64, candidates of every graph.
         node: (P,) int64.
         weight: (P, 4), one column per sampler in :data:`SAMPLERS`; those of a node sum to 1, or to 0.
     """
 
     ptr: np.ndarray
+    graph_ptr: np.ndarray
     node: np.ndarray
     weight: np.ndarray
 
@@ -69,18 +71,20 @@ class Candidates:
                 rank = teleport * unit + (1 - teleport) * (adjacency @ rank.T).T
             similar = _dense(features[rows] @ features.T) * (graph[rows, None] == graph)
             pieces.append(_kept([one.toarray(), (one @ adjacency).toarray(), rank, similar], rows, count))
+        first = batch.ragged.ptr.to("cpu").numpy()
         if not pieces:
-            return cls(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, len(SAMPLERS))))
+            return cls(np.zeros(1, np.int64), np.zeros_like(first), np.empty(0, np.int64), np.empty((0, len(SAMPLERS))))
         counts, node, weight = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        return cls(np.concatenate([[0], np.cumsum(counts)]), node, weight)
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        return cls(ptr, ptr[first], node, weight)
 
-    def draw(self, share: np.ndarray, length: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, share: np.ndarray, length: int, waiting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Up to ``length`` different candidates of every node, one after the other by the mixture of the samplers.
 
         Args:
             share: (4,) of the samplers in the mixture.
             length: K.
-            rng: random stream.
+            waiting: (P,) from the standard exponential distribution.
 
         Returns:
             (N, K) nodes, -1 where a node has fewer candidates, and (N, K, 4) their weights.
@@ -88,7 +92,7 @@ class Candidates:
         nodes = len(self.ptr) - 1
         mixture = self.weight @ share
         with np.errstate(divide="ignore"):
-            arrival = rng.standard_exponential(len(mixture)) / mixture  # the order of arrivals is that of the draws
+            arrival = waiting / mixture  # the order of arrivals is that of the draws
         row = np.repeat(np.arange(nodes), np.diff(self.ptr))
         order = np.lexsort((arrival, row))
         rank = np.arange(len(order)) - self.ptr[row]
