@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -28,7 +28,6 @@ class Training:
         command: configuration and overrides.
         epochs: of a run.
         device: where it runs.
-        at_most: examples of each part of the split; None: all.
     """
 
     def __init__(
@@ -37,11 +36,10 @@ class Training:
         command: Sequence[str],
         epochs: int,
         device: torch.device,
-        at_most: Mapping[str, int] | None = None,
     ) -> None:
         settings = ["optim.max_epoch", str(epochs), "train.early_stop_patience", "0", "accelerator", device.type]
         self.config = load_config(Path(command[0]), [*command[1:], *settings])
-        parts = build_parts(self.config, at_most=at_most)
+        parts = build_parts(self.config)
         assert isinstance(parts.loaders, GraphLoaders)
         self.store, self.splits, self.info = parts.loaded.store, parts.splits, parts.info
         self.loaders, self.model, self.task = parts.loaders, parts.model, parts.task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import nn
@@ -57,7 +57,6 @@ def build_parts(
     *,
     seed: int = 0,
     read: Callable[[Config], LoadedDataset] = read_data,
-    at_most: Mapping[str, int] | None = None,
 ) -> Parts:
     """Reads the data and builds everything, the model on the device; nothing is written.
 
@@ -65,15 +64,11 @@ def build_parts(
         config: a loaded configuration.
         seed: of split, batches and parameters.
         read: gives the data, without encodings.
-        at_most: examples of each part of the split; None: all.
     """
     fabric = build_fabric(config)
     fabric.launch()
     loaded = encode(config, read(config))
-    splits = build_splits(config, loaded, seed)
-    if at_most is not None:
-        splits = Splits.of(*(rows[: at_most[name]] for name, rows in splits.parts().items()))
-    parts = assemble(config, fabric, loaded, splits, seed)
+    parts = assemble(config, fabric, loaded, build_splits(config, loaded, seed), seed)
     parts.model.to(fabric.device)
     return parts
 
