@@ -71,12 +71,12 @@ class Candidates:
                 rank = teleport * unit + (1 - teleport) * (adjacency @ rank.T).T
             similar = _dense(features[rows] @ features.T) * (graph[rows, None] == graph)
             pieces.append(_kept([one.toarray(), (one @ adjacency).toarray(), rank, similar], rows, count))
-        first = batch.ragged.ptr.to("cpu").numpy()
+        rows_ptr = batch.ragged.ptr.to("cpu").numpy()
         if not pieces:
-            return cls(np.zeros(1, np.int64), np.zeros_like(first), np.empty(0, np.int64), np.empty((0, len(SAMPLERS))))
+            return cls(np.zeros(1, np.int64), np.zeros_like(rows_ptr), np.empty(0, np.int64), np.empty((0, len(SAMPLERS))))
         counts, node, weight = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         ptr = np.concatenate([[0], np.cumsum(counts)])
-        return cls(ptr, ptr[first], node, weight)
+        return cls(ptr, ptr[rows_ptr], node, weight)
 
     def draw(self, share: np.ndarray, length: int, waiting: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Up to ``length`` different candidates of every node, one after the other by the mixture of the samplers.
