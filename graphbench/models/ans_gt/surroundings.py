@@ -73,7 +73,9 @@ class Candidates:
             pieces.append(_kept([one.toarray(), (one @ adjacency).toarray(), rank, similar], rows, count))
         rows_ptr = batch.ragged.ptr.to("cpu").numpy()
         if not pieces:
-            return cls(np.zeros(1, np.int64), np.zeros_like(rows_ptr), np.empty(0, np.int64), np.empty((0, len(SAMPLERS))))
+            return cls(
+                np.zeros(1, np.int64), np.zeros_like(rows_ptr), np.empty(0, np.int64), np.empty((0, len(SAMPLERS)))
+            )
         counts, node, weight = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         ptr = np.concatenate([[0], np.cumsum(counts)])
         return cls(ptr, ptr[rows_ptr], node, weight)
