@@ -172,6 +172,7 @@ def test_a_run_may_start_from_one_made_by_the_same_command(here: Path, capfd: py
     assert "pretrained: results/quickstart-dfi/0, epoch" in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_everything_and_the_same_command_goes_on(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     files = [write(here, "a", "optim: {max_epoch: 20}"), write(here, "b", "optim: {max_epoch: 2}")]
     command = ["--cfg", *files, *TINY[:-4], "train.batch_size", "4"]

@@ -21,6 +21,7 @@ from graphbench.train.checkpointer import read_checkpoint
 from tests.plots.quickstart_runs import refused, stats, train
 
 
+@pytest.mark.slow
 def test_patterns_before_and_after_and_their_zeros_are_those_of_stats_json(sfi: Path) -> None:
     record = RunRecord.read(sfi / "0" / "record.json")
     shares = []

@@ -62,6 +62,7 @@ def _run_here(command: list[str], **options: Any) -> Any:
     return types.SimpleNamespace(returncode=0, stdout=out.getvalue(), stderr="")
 
 
+@pytest.mark.slow
 def test_every_point_is_measured_and_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = Measurements.read(file)
     assert [(point.model, point.nodes) for point in measured.all_points] == [
@@ -188,6 +189,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
+@pytest.mark.slow
 def test_on_a_gpu_sizes_are_tried_until_one_does_not_fit(
     gpu: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,6 +242,7 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium: apt-get install chromium")
 def test_filtering_comparing_and_copying_in_a_browser(tmp_path: Path) -> None:
     runs = tmp_path / "runs"

@@ -338,6 +338,7 @@ def test_what_is_no_output_is_not_recorded(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "measured").exists()
 
 
+@pytest.mark.slow
 def test_records_that_rules_ask_for_can_come_to_be() -> None:
     """A misspelt folder would be "not yet run" for ever."""
     for sweep, asked in _awaited().items():

@@ -159,6 +159,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("came_further", [False, True])
 def test_a_job_that_gets_nowhere_in_its_time_is_not_queued_again(cluster: Path, came_further: bool) -> None:
     """SIGUSR1 while libraries are imported, before a training: the next attempt would end there, too."""

@@ -77,6 +77,7 @@ def _prepare(folder: Path, log: Path) -> None:
         file.write(f"{store.num_graphs}\n")
 
 
+@pytest.mark.slow
 def test_two_processes_prepare_a_data_set_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     log = tmp_path / "log"

@@ -186,6 +186,7 @@ def _slow(folder: Path, log: Path) -> None:
         file.write("done\n")
 
 
+@pytest.mark.slow
 def test_two_processes_do_the_work_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
