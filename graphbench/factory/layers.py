@@ -261,10 +261,10 @@ class LayerFactory:
             layer: GraphLayer = registry.construct(layer_class, arguments, context)
         width = arguments.get("dim_edge", context.dim_edge)
         more = self.number > 1 or len(self.specs) > 1
-        if more and layer.edges_out not in (None, width):
+        if more and layer.dim_edge_out not in (None, width):
             raise UserError(
-                f"{self.where}: {spec.name} hands on edge states of {layer.edges_out} channels, and the layers read "
-                f"{width}; set {self.group}.dim_edge to {layer.edges_out}."
+                f"{self.where}: {spec.name} hands on edge states of {layer.dim_edge_out} channels, and the layers read "
+                f"{width}; set {self.group}.dim_edge to {layer.dim_edge_out}."
             )
         return layer
 

@@ -59,8 +59,10 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
             f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch, neighbor or "
             f"shadow; received {train} and {evaluation}."
         )
-    whole = [name for name, transform in build_transforms(config).items() if transform.level in _OF_WHOLE_GRAPHS]
-    if whole and train not in ("full_batch", "seeds"):
+    cut = train not in ("full_batch", "seeds")
+    transforms = build_transforms(config) if cut else {}
+    whole = [name for name, transform in transforms.items() if transform.level in _OF_WHOLE_GRAPHS]
+    if whole:
         raise UserError(
             f"{config.where('train.sampler')}: train.sampler {train} cuts the graph, and {', '.join(whole)} of pairs "
             "of nodes cannot be cut along; set train.sampler to full_batch."

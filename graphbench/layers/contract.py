@@ -99,7 +99,7 @@ class GraphLayer(nn.Module, Capturable):
             be handed sparse features.
         permutation_equivariant: False where outputs depend on the order of the nodes.
         compile_obstacle: why ``torch.compile`` cannot make one graph of it for all batches; None where it can.
-        edges_out: channels of new edge states that it hands on; None: the next layer is given those it was given.
+        dim_edge_out: channels of new edge states that it hands on; None: the next layer is given those it was given.
     """
 
     registered_name: ClassVar[str] = ""
@@ -107,7 +107,7 @@ class GraphLayer(nn.Module, Capturable):
     reads_sparse: ClassVar[bool] = False
     permutation_equivariant: ClassVar[bool] = True
     compile_obstacle: ClassVar[str | None] = None
-    edges_out: int | None = None
+    dim_edge_out: int | None = None
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -166,7 +166,7 @@ class GatedGCNPlus(GNNPlusBlock):
         super().__init__(settings)
         s = settings
         self.conv = GatedGCNBlock(s.dim, dim_edge=s.dim_edge, dropout=s.dropout, residual=s.residual)
-        self.edges_out = self.conv.edges_out
+        self.dim_edge_out = self.conv.dim_edge_out
 
     def finish(self, new: Tensor, h: Tensor, batch: GraphBatch) -> Tensor:
         """The state that the layer gives."""

@@ -79,7 +79,7 @@ class GatedGCNCore(GraphLayer):
         self.dropout = Dropout(dropout)
         self.node_residual = residual and dim_in == dim_out
         self.update_edges = update_edges
-        self.edges_out = dim_out if update_edges else None
+        self.dim_edge_out = dim_out if update_edges else None
         self.has_residual = not residual_again
         self.edge_residual = (residual if edge_residual is None else edge_residual) and dim_edge == dim_out
 

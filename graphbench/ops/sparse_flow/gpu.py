@@ -109,9 +109,8 @@ def _forward(
             tiles = ragged.derived(tiles_of, smaller, keys, rows)
             if len(tiles):
                 whole_rows[len(tiles), heads](
-                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows,
-                    KEYS=keys, num_warps=warps,
-                )  # fmt: skip
+                    *pointers, tiles, out, state, *numbers, **constants, ROWS=rows, KEYS=keys, num_warps=warps
+                )
             smaller = keys
         rows, keys, warps = _block("flow_tiled", q, v)
         if smaller < ragged.max_size:
@@ -173,9 +172,7 @@ def _walk_back(
     dq, dk, dqf, dkf, dv = gradients
     sums = state.new_empty(4, *state.shape[1:])
     pointers, numbers = (*inputs, lam, ragged.ptr), (ragged.num_rows, seed)
-    constants = constants | {
-        "D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)
-    }  # fmt: skip
+    constants = constants | {"D_SPAN": span_of(q.shape[2]), "TIE": _TIE.get(q.dtype, 0.0)}
     rows, keys, warps = _block("flow_query_side", q, v)
     tiles = ragged.derived(tiles_of, 0, ragged.max_size, rows)
     query_side[len(tiles), q.shape[1]](
