@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -98,4 +99,13 @@ class StepKernels(Reporter):
         self._profile = None
         self.names = Counter(each.name for each in events if not each.name.startswith(_NO_KERNELS))
         self.steps = steps
-        self.busy = sum(each.time_range.elapsed_us() for each in events) / 1e6 / seconds
+        self.busy = covered((each.time_range.start, each.time_range.end) for each in events) / 1e6 / seconds
+
+
+def covered(ranges: Iterable[tuple[float, float]]) -> float:
+    """Length of what ranges (start, end) cover; kernels of several streams run at the same time."""
+    length, reached = 0.0, -math.inf
+    for start, end in sorted(ranges):
+        length += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return length

@@ -168,7 +168,21 @@ class LocalLayer(GraphLayer):
 
 
 class Attention(GraphLayer):
-    """Base of the namespace ``layers/attention``: :class:`GlobalAttention` or :class:`StatefulAttention`."""
+    """Base of the namespace ``layers/attention``: :class:`GlobalAttention` or :class:`StatefulAttention`.
+
+    Attributes:
+        reads_edge_states: False where nothing depends on ``e``: a GPU may compute it beside the local layers. That is
+            said of the ``forward`` of this class, not of one that a subclass writes anew.
+    """
+
+    reads_edge_states: ClassVar[bool] = True
+
+    def may_read_edge_states(self) -> bool:
+        """Whether nobody has promised of its ``forward`` that it does not."""
+        classes = type(self).__mro__
+        promised = next(i for i, base in enumerate(classes) if "reads_edge_states" in vars(base))
+        written = next(i for i, base in enumerate(classes) if "forward" in vars(base))
+        return written < promised or self.reads_edge_states
 
     @abstractmethod
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Any:

@@ -6,6 +6,7 @@ Rampasek et al., https://arxiv.org/abs/2205.12454; Shirzad et al., https://arxiv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from graphbench.layers.norm import make_norm
 from graphbench.layers.normed import Normed, feed_forward_norm, normed_sum
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
+from graphbench.structures.side_stream import side_stream
 
 
 class GPSBlock(Block):
@@ -75,15 +77,32 @@ class GPSBlock(Block):
         """The layers that run in parallel, None for one that is left out."""
         return [branch.part for branch in self.branches]
 
+    def _has_independent_parts(self) -> bool:
+        """Whether no attention reads what a local layer makes, and no layer another set of pairs."""
+        parts = [branch.part for branch in self.branches if branch.part is not None]
+        attentions = [part for part in parts if isinstance(part, Attention)]
+        return (
+            0 < len(attentions) < len(parts)
+            and not any(attention.may_read_edge_states() for attention in attentions)
+            and all(branch.edges is None for branch in self.branches)
+        )
+
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """Node states (N, dim), edge states, and the batch for the next block."""
         outputs: list[Normed] = []
         present = [branch for branch in self.branches if branch.part is not None]
         states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
+        beside = side_stream()
+        if beside is not None and not self._has_independent_parts():
+            beside = None
         for branch in present:
-            residual = next(states) if branch.adds_residual else None
-            output, e, batch = branch.output(next(states), e, batch, residual)
+            residual, state = next(states) if branch.adds_residual else None, next(states)
+            on_side = beside is not None and isinstance(branch.part, LocalLayer)
+            with beside.fork(state, residual, e) if beside is not None and on_side else nullcontext():
+                output, e, batch = branch.output(state, e, batch, residual)
             outputs.append(output)
+        if beside is not None:
+            beside.join(e, *(each for output in outputs for each in (output.h, output.added)))
         x = normed_sum(outputs, batch) if outputs else h
         return feed_forward_norm(self.norm_out, self.feed_forward, x, batch), e, batch
 

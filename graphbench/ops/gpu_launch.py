@@ -18,6 +18,7 @@ from graphbench.ops.gpu_tiles import dot
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
 from graphbench.structures.dropout_seeds import PER_OPERATOR, dropout_seeds
+from graphbench.structures.side_stream import read_by_all
 
 # Graphs, and lines of a table of tiles, that a program looks at together.
 TABLE_BLOCK = 64
@@ -36,7 +37,7 @@ def draw_seed(device: torch.device, p: float) -> Tensor:
 
 @functools.cache
 def _no_seed(device: torch.device) -> Tensor:
-    return torch.zeros(PER_OPERATOR, dtype=torch.int64, device=device)
+    return read_by_all(lambda: torch.zeros(PER_OPERATOR, dtype=torch.int64, device=device))
 
 
 def has_kernels(operator: str, q: Tensor) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from graphbench.structures.memo import Memo
+from graphbench.structures.side_stream import read_by_all, tensor_property
 
 NORMS = ("sym", "row", "none")
 PIECE = 32
@@ -86,7 +86,7 @@ class Adjacency(Memo):
             return None, None
         if dtype not in self._cast:
             weight = self.weight.to(dtype)
-            self._cast[dtype] = (weight[self.by_target.entry], weight[self.by_source.entry])
+            self._cast[dtype] = read_by_all(lambda: (weight[self.by_target.entry], weight[self.by_source.entry]))
         return self._cast[dtype]
 
 
@@ -108,7 +108,7 @@ class LoopedAdjacency(Adjacency):
         """The edges as they were given."""
         return vars(self)["plain"]
 
-    @cached_property
+    @tensor_property
     def _made(self) -> Adjacency:
         return vars(self)["_make"]()
 
@@ -141,7 +141,7 @@ class LoopedAdjacency(Adjacency):
         """(N,) diagonal of D^-1/2, computed once."""
         known: dict[torch.dtype, Tensor] = vars(self).setdefault("roots", {})
         if dtype not in known:
-            known[dtype] = compute(self.plain, dtype)
+            known[dtype] = read_by_all(lambda: compute(self.plain, dtype))
         return known[dtype]
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from graphbench.structures.buckets import Bucket, PaddedLayout
 from graphbench.structures.ragged import Ragged
+from graphbench.structures.side_stream import read_by_all, tensor_property
 
 Level = Literal["node", "edge", "graph", "pair"]
 """What the rows of a tensor are: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
@@ -111,7 +112,7 @@ def _numbers(rows: int, device: torch.device) -> Tensor:
 
     Recorded graphs read this memory without asking, so that nothing may be dropped.
     """
-    return torch.arange(rows, device=device)
+    return read_by_all(lambda: torch.arange(rows, device=device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ class RealRows:
     mask: Tensor
     known: Tensor | None = None
 
-    @cached_property
+    @tensor_property
     def count(self) -> Tensor:
         """() int64, number of rows that count."""
         return self.mask.sum() if self.known is None else self.known
@@ -189,7 +190,7 @@ class CapacityRagged(Ragged):
         """A bound of the rows of the largest graph, the same for all batches of the class."""
         return self.capacity.max_size
 
-    @cached_property
+    @tensor_property
     def layout(self) -> PaddedLayout:
         """All graphs in one bucket, padded to the largest size there can be.
 
@@ -210,19 +211,19 @@ class CapacityRagged(Ragged):
         bucket = Bucket(tuple(range(graphs)), length, 0, mask)
         return PaddedLayout((bucket,), row_of_cell, self.graph_id * length + within, mask.flatten())
 
-    @cached_property
+    @tensor_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, first pair of every graph and the total."""
         pairs = self.size_tensor.square().cumsum(0)
         return torch.cat([pairs.new_zeros(1), pairs])
 
-    @cached_property
+    @tensor_property
     def pair_graph(self) -> Tensor:
         """(P,) int64, the graph of every pair; the last one for those that belong to none."""
         pairs = torch.arange(self.num_pairs, device=self.device)
         return torch.searchsorted(self.pair_ptr[1:], pairs, right=True).clamp_(max=self.num_graphs - 1)
 
-    @cached_property
+    @tensor_property
     def pair_ends(self) -> tuple[Tensor, Tensor]:
         """(P,) int64 rows i and j of every pair; the last row for those that belong to no graph."""
         size, first = self.size_tensor[self.pair_graph].clamp(min=1), self.ptr[self.pair_graph]

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
+from graphbench.structures.side_stream import read_by_all
+
 PER_DRAW = 64
 """Operators that get their seeds from one draw. Always as many: what a step draws depends on the model alone, so that a
 resumed run goes on with the numbers of one that was never interrupted."""
@@ -27,7 +29,7 @@ class DropoutSeeds:
         """(PER_OPERATOR,) int64, handed out once; draws more where none are left."""
         left = self._left.setdefault(device, [])
         if not left:
-            left.extend(_draw(device, PER_DRAW).unbind())
+            left.extend(read_by_all(lambda: _draw(device, PER_DRAW)).unbind())
         return left.pop()
 
 

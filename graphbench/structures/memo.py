@@ -13,6 +13,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from graphbench.structures.side_stream import read_by_all
+
 T = TypeVar("T")
 Asked = set[tuple[int, tuple[Hashable, ...]]]
 """What was asked for: the identity of a value's ``_memo``, and the key."""
@@ -59,7 +61,7 @@ class Memo:
         if asked is not None:
             asked.add((id(self._memo), key))
         if key not in self._memo:
-            self._memo[key] = compute(self, *arguments)
+            self._memo[key] = read_by_all(lambda: compute(self, *arguments))
         return self._memo[key]
 
     def keep(self, value: Any, compute: Callable[..., Any], *arguments: Hashable) -> None:

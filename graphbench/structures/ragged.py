@@ -22,6 +22,7 @@ from torch import Tensor
 
 from graphbench.structures.buckets import Bucket, PaddedLayout, bounded_pairs, padded_layout, similar_sizes
 from graphbench.structures.memo import Memo
+from graphbench.structures.side_stream import tensor_property
 
 
 class Ragged(Memo):
@@ -80,13 +81,13 @@ class Ragged(Memo):
         """Where ``ptr`` and everything derived from it lies."""
         return self._ptr.device
 
-    @cached_property
+    @tensor_property
     def graph_id(self) -> Tensor:
         """(N,) int64, the graph of every row."""
         graphs = torch.arange(self.num_graphs, device=self.device)
         return torch.repeat_interleave(graphs, self.size_tensor, output_size=self.num_rows)
 
-    @cached_property
+    @tensor_property
     def size_tensor(self) -> Tensor:
         """(G,) int64, ``sizes`` on the device."""
         return self.ptr[1:] - self.ptr[:-1]
@@ -101,18 +102,18 @@ class Ragged(Memo):
         """(G+1,) on the host: first pair of every graph in the order of PairBlocks, and the total P = sum n_g^2."""
         return (0, *np.cumsum([size * size for size in self.sizes]).tolist())
 
-    @cached_property
+    @tensor_property
     def pair_ptr(self) -> Tensor:
         """(G+1,) int64, ``pair_starts`` on the device."""
         return torch.tensor(self.pair_starts, dtype=torch.int64).to(self.device, non_blocking=True)
 
-    @cached_property
+    @tensor_property
     def pair_graph(self) -> Tensor:
         """(P,) int64, the graph of every pair."""
         graphs = torch.arange(self.num_graphs, device=self.device)
         return torch.repeat_interleave(graphs, self.size_tensor.square(), output_size=self.num_pairs)
 
-    @cached_property
+    @tensor_property
     def pair_ends(self) -> tuple[Tensor, Tensor]:
         """(P,) int64 rows i and j of every pair."""
         size, first = self.size_tensor[self.pair_graph], self.ptr[self.pair_graph]
@@ -128,7 +129,7 @@ class Ragged(Memo):
         """P, ordered pairs of nodes of one graph."""
         return self.pair_starts[-1]
 
-    @cached_property
+    @tensor_property
     def layout(self) -> PaddedLayout:
         """All non-empty graphs in buckets of similar size."""
         return padded_layout(self.sizes, similar_sizes(self.sizes), self.device)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from graphbench.structures.side_stream import side_stream_of
+
 
 @functools.cache
 def recording_errors() -> tuple[type[Exception], ...]:
@@ -73,11 +75,13 @@ class CudaStepGraph(StepGraph):
     Args:
         together: with the others that are recorded on the stream.
         stream: on which work is recorded.
+        side: beside it, see :mod:`graphbench.structures.side_stream`.
     """
 
-    def __init__(self, together: _Together, stream: torch.cuda.Stream) -> None:
+    def __init__(self, together: _Together, stream: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
         self._together = together
         self._stream = stream
+        self._side = side
         self._pool = together.pool
         self._graph = together.new()
 
@@ -86,7 +90,7 @@ class CudaStepGraph(StepGraph):
         graph = torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
         try:
             # torch.cuda.graph puts the stream back only where the recording could be ended.
-            with torch.cuda.stream(self._stream), graph:
+            with torch.cuda.stream(self._stream), graph, side_stream_of(self._stream, self._side):
                 work()
         except Exception:
             self._end_refused()
@@ -116,7 +120,7 @@ class CudaStepGraph(StepGraph):
 
 
 class CudaStepGraphs(StepGraphs):
-    """CUDA graphs of one device, all recorded on one stream of their own; as long as one of them lives, all do.
+    """CUDA graphs of one device, all recorded on two streams of their own; as long as one of them lives, all do.
 
     Products have scratch memory by stream, whose address a graph keeps: those of trainings that run side by side would
     write over each other's, were they recorded on the stream that :class:`torch.cuda.graph` has for all. Since PyTorch
@@ -128,7 +132,7 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device)
+        self._stream, self._side = torch.cuda.Stream(device), torch.cuda.Stream(device)
         self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:
@@ -137,12 +141,12 @@ class CudaStepGraphs(StepGraphs):
         if together is None:
             together = _Together()
             self._together = weakref.ref(together)
-        return CudaStepGraph(together, self._stream)
+        return CudaStepGraph(together, self._stream, self._side)
 
     def warm_up(self, work: Callable[[], None]) -> None:
         """Does ``work`` on the stream on which it will be recorded."""
         before = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(before)
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self._stream), side_stream_of(self._stream, self._side):
             work()
         before.wait_stream(self._stream)

@@ -44,6 +44,7 @@ class FullWidthSoftmax(GlobalAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     max_nodes: Tensor | None
 

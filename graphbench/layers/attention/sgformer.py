@@ -42,6 +42,7 @@ class SGFormer(BlockwiseAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,

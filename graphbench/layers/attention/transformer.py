@@ -38,6 +38,7 @@ class Transformer(GlobalAttention, HasAttentionWeights):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int], *, dropout: FromContext[float] = 0.0) -> None:
         super().__init__()

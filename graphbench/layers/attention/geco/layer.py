@@ -75,6 +75,7 @@ class GECO(ChannelwiseAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
     permutation_equivariant: ClassVar[bool] = False
 
     def __init__(

@@ -1,0 +1,102 @@
+"""A second stream for parts of a captured step that do not wait for each other.
+
+A kernel of a small batch fills a fraction of a GPU's multiprocessors, so that the two halves of a block that read the
+same state run in less time side by side. What is recorded as a CUDA graph keeps them apart: a branch of the graph per
+stream, joined where both are needed. Autograd runs the backward pass of an operation on the stream of its forward pass.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class SideStream:
+    """The stream on which a step is recorded, and a second one beside it.
+
+    Args:
+        main: of everything that is not asked to run beside it.
+        side: of the same device.
+    """
+
+    def __init__(self, main: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
+        self._main = main
+        self._side = side
+
+    @contextmanager
+    def fork(self, *read: Tensor | None) -> Iterator[None]:
+        """Inside, work is queued on the second stream, behind what the first has been given so far.
+
+        Args:
+            read: what the work reads of earlier results: their memory is not used again before it has ended.
+        """
+        self._side.wait_stream(self._main)
+        _used_on(self._side, read)
+        with torch.cuda.stream(self._side):
+            yield
+
+    def join(self, *made: Tensor | None) -> None:
+        """The first stream waits for the second.
+
+        Args:
+            made: on the second stream, read on the first from here on.
+        """
+        self._main.wait_stream(self._side)
+        _used_on(self._main, made)
+
+    def on_main(self, compute: Callable[[], T]) -> T:
+        """What ``compute`` returns, made on the first stream, whoever asks: later readers on both find it made."""
+        asking = torch.cuda.current_stream(self._main.device)
+        if asking == self._main:
+            return compute()
+        self._main.wait_stream(asking)
+        with torch.cuda.stream(self._main):
+            made = compute()
+        asking.wait_stream(self._main)
+        return made
+
+
+def _used_on(stream: torch.cuda.Stream, tensors: tuple[Tensor | None, ...]) -> None:
+    for each in tensors:
+        if each is not None:
+            each.record_stream(stream)
+
+
+# No ContextVar: the backward pass of a GPU runs in a thread of autograd's, which does not see those of its caller.
+_open: SideStream | None = None
+
+
+@contextmanager
+def side_stream_of(main: torch.cuda.Stream, side: torch.cuda.Stream) -> Iterator[None]:
+    """Inside, :func:`side_stream` is ``side`` beside ``main``, which is the current stream."""
+    global _open
+    before, _open = _open, SideStream(main, side)
+    try:
+        yield
+    finally:
+        _open = before
+
+
+def side_stream() -> SideStream | None:
+    """The second stream of the step that is being recorded; None outside of it: a host launches one by one."""
+    return _open
+
+
+class tensor_property(cached_property[T]):
+    """A ``cached_property`` of tensors, which both streams may read."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        super().__init__(functools.wraps(compute)(lambda value: read_by_all(lambda: compute(value))))
+
+
+def read_by_all(compute: Callable[[], T]) -> T:
+    """``compute()``, for what is made once and read on both streams."""
+    return compute() if _open is None else _open.on_main(compute)
