@@ -48,7 +48,8 @@ _KEPT = 8000  # characters of what a command printed
 def parts() -> dict[str, dict[str, list[str]]]:
     """Part -> name of a command -> the command, in order of worth."""
     here = sys.executable
-    pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_side_by_side(), "-m"]
+    # pytest-benchmark, where an image has it, warns beside other processes, and warnings are errors.
+    pytest = [here, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", *_side_by_side(), "-m"]
     of_kernels = ["env", "GRAPHBENCH_TEST_KERNELS=1", *pytest, "not exhaustive"]
     budgets = json.loads((ROOT / "tests/launch_budgets.json").read_text())
     bench = [here, "scripts/bench.py", "--device", "cuda"]

@@ -8,6 +8,7 @@ what it should launch is in tests/launch_budgets.json.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,14 +45,14 @@ class Measured:
         command: file below ``configs``, or anywhere, and overrides.
         goal: seconds of an epoch on an H200.
         peer: of PyG; None: PyG has no such model.
-        peer_epochs: that are timed together.
+        together: epochs that are timed together, where one alone is short.
     """
 
     label: str
     command: tuple[str, ...]
     goal: float
     peer: Peer | None = None
-    peer_epochs: int = 1
+    together: int = 1
 
 
 LARGE_BATCHES = ("val.node_budget", "40000")
@@ -122,20 +123,20 @@ def run(
 
 
 def _of_one(each: Measured, folder: Path, device: torch.device, epochs: int, against: Sequence[str]) -> list[Case]:
-    ours, kernels = timed(each.command, folder, device, epochs)
+    ours, kernels = timed(each.command, folder, device, epochs, each.together)
     name = f"{each.label}, epoch, {device_name(device)}{kernels}"
     cases = []
     if device.type == "cuda":
         cases.append(Case(name, "the goal", ours, [each.goal] * epochs, target=1.0))
     if STEPS in against:
-        plain, of_plain = timed((*each.command, "train.capture", "never"), folder, device, epochs)
+        plain, of_plain = timed((*each.command, "train.capture", "never"), folder, device, epochs, each.together)
         cases.append(Case(name, f"step by step{of_plain}", ours, plain, target=1.0))
     if each.peer is not None:
         for compiled in (kind == COMPILED for kind in (PYG, COMPILED) if kind in against):
-            several = each.peer(Training(folder, _command(each.command), each.peer_epochs, device), compiled)
+            several = each.peer(Training(folder, _command(each.command), each.together, device), compiled)
             for _ in range(WARM_UP):
                 several()
-            peer = [seconds_of(several, device) / each.peer_epochs for _ in range(epochs)]
+            peer = [seconds_of(several, device) / each.together for _ in range(epochs)]
             cases.append(Case(name, "PyG, compiled" if compiled else "PyG", ours, peer, target=1.0))
     return cases
 
@@ -147,12 +148,23 @@ def per_step(command: Sequence[str], folder: Path, device: torch.device) -> floa
     return kernels.per_step
 
 
-def timed(command: Sequence[str], folder: Path, device: torch.device, epochs: int) -> tuple[list[float], str]:
-    """Seconds of every epoch, and what a GPU did in the steps of one more: nothing is said of a CPU."""
-    training = Training(folder, _command(command), WARM_UP + epochs + 1, device)
-    seconds, kernels = EpochSeconds(), StepKernels(WARM_UP + epochs, device)
-    training.run(reporters=[seconds, kernels])
-    return seconds.seconds[:epochs], kernels.text
+def timed(
+    command: Sequence[str], folder: Path, device: torch.device, epochs: int, together: int = 1
+) -> tuple[list[float], str]:
+    """Seconds of an epoch, as often as asked for, and what a GPU did in one more: nothing is said of a CPU.
+
+    Args:
+        command: configuration and overrides.
+        folder: for what the run leaves behind.
+        device: where it runs.
+        epochs: that count.
+        together: epochs of which one that counts is the mean.
+    """
+    last = WARM_UP + epochs * together
+    seconds, kernels = EpochSeconds(), StepKernels(last, device)
+    Training(folder, _command(command), last + 1, device).run(reporters=[seconds, kernels])
+    groups = (seconds.seconds[start : start + together] for start in range(0, epochs * together, together))
+    return [statistics.fmean(group) for group in groups], kernels.text
 
 
 def _command(command: Sequence[str]) -> tuple[str, ...]:

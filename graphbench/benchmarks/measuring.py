@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from torch import Tensor
 from graphbench import shipped
 from graphbench.errors import UserError
 from graphbench.runs.environment import forget_peak_memory, peak_memory
-from graphbench.train.step_graph import CudaStepGraphs
+from graphbench.train.step_graph import CudaStepGraphs, StepGraph
 
 ROOT = shipped.root()
 CPU = torch.device("cpu")
@@ -108,13 +109,30 @@ def competing_load() -> Iterator[None]:
             other.wait()
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Recorded work, called.
+
+    Attributes:
+        graph: of the work.
+        once: the work. What it reads lies where the graph was told, and is to stay there.
+    """
+
+    graph: StepGraph
+    once: Callable[[], object]
+
+    def __call__(self) -> None:
+        """One launch."""
+        self.graph.replay()
+
+
 def replayed(once: Callable[[], object], device: torch.device) -> Callable[[], None]:
     """The same work by one CUDA graph: it is done once to warm up, then recorded."""
     graphs = CudaStepGraphs(device)
     graphs.warm_up(once)
     graph = graphs.new()
     graph.capture(once)
-    return graph.replay
+    return Replay(graph, once)
 
 
 def step(forward: Callable[[], Tensor], inputs: Sequence[Tensor]) -> Callable[[], None]:

@@ -33,7 +33,7 @@ class StepGraph(ABC):
 
     @abstractmethod
     def capture(self, work: Callable[[], None]) -> None:
-        """Records ``work``, without doing it.
+        """Records ``work``, without doing it. What it reads must not be freed before the graph is.
 
         Raises:
             RuntimeError: the work asks the device for a value, or does something else that cannot be recorded.

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench.benchmarks.measuring import replayed
 from graphbench.train.recording import CaptureFailed
 from graphbench.train.step_graph import CudaStepGraphs
 from tests.second_device import DEVICE, GPU
@@ -202,11 +203,7 @@ def test_graphs_side_by_side_have_their_own_scratch_memory() -> None:
         generator = torch.Generator(DEVICE).manual_seed(seed)
         a, b = (torch.randn(64, 1 << 17, device=DEVICE, generator=generator) for _ in range(2))
         out = torch.empty(64, 64, device=DEVICE)
-        graphs = CudaStepGraphs(DEVICE)
-        graphs.warm_up(lambda: torch.mm(a, b.T, out=out))
-        graph = graphs.new()
-        graph.capture(lambda: [torch.mm(a, b.T, out=out) for _ in range(20)])
-        return lambda graphs=graphs: graph.replay(), out  # type: ignore[misc]
+        return replayed(lambda: [torch.mm(a, b.T, out=out) for _ in range(20)], DEVICE), out
 
     sides = [recorded(seed) for seed in (0, 1)]
     alone = []

@@ -117,6 +117,8 @@ class BigBird(BigBirdCore, GlobalAttention):
         h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.
     """
 
+    reads_edge_states: ClassVar[bool] = False
+
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), residuals and norms included."""
         return self.attend(h, batch)

@@ -45,6 +45,7 @@ class DIFFormer(BlockwiseAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -36,6 +36,7 @@ class GlobalGAT(GlobalAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(self, dim: FromContext[int], heads: FromContext[int]) -> None:
         super().__init__()

@@ -66,6 +66,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -94,6 +94,7 @@ class GraphMamba(GlobalAttention):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
     permutation_equivariant: ClassVar[bool] = False
 
     def __init__(self, dim: FromContext[int], *, states: int = 16, kernel: int = 4, expansion: int = 1) -> None:

@@ -77,6 +77,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,

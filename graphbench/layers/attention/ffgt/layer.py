@@ -30,6 +30,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
     """
 
     capturable: ClassVar[bool] = True
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self, dim: int, heads: int, focal: FocalSettings, tables: RelationTables | None, dropout: float

@@ -47,6 +47,7 @@ class Hyena(GlobalAttention):
     """
 
     permutation_equivariant: ClassVar[bool] = False
+    reads_edge_states: ClassVar[bool] = False
 
     def __init__(
         self,
