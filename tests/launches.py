@@ -32,7 +32,7 @@ from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, aver
 from graphbench.train.gradient_clipping import clipped_gradients
 from graphbench.train.precision import Precision
 from graphbench.train.recording import BatchInput
-from graphbench.train.tally import Place
+from graphbench.train.tally import Place, StepOutput, Tally
 from tests.paths import ROOT
 from tests.second_device import DEVICE, observed, second_device, triton_stubbed
 from tests.synthetic_batch import store_like
@@ -173,9 +173,9 @@ def count(name: str, cache_dir: Path) -> Ledger:
         cache_dir: of the transforms.
 
     Returns:
-        Phases ``assembly``, ``forward``, ``loss``, ``backward``, ``clip`` and ``optimizer`` of the step that is
-        captured on a GPU, on a padded batch; ``eager``: gathering, forward, loss and backward pass of the same graphs
-        where a step is not captured; and ``evaluation``: another gather and a forward pass with the statistics of its
+        Phases ``assembly``, ``forward``, ``loss``, ``tally``, ``backward``, ``clip`` and ``optimizer`` of the step
+        that is captured on a GPU, on a padded batch; ``eager``: gathering, forward, loss and backward pass of the same
+        graphs where a step is not captured; and ``evaluation``: another gather and a forward pass with the statistics of its
         layers.
     """
     torch.manual_seed(0)
@@ -195,6 +195,7 @@ def count(name: str, cache_dir: Path) -> Ledger:
         content = BatchInput.content(numbers_of(plan), Place(0, 0, 0))
         read = BatchInput(numbers_of(plan), Place(0, 0, 0), DEVICE)
         assert plan.capacity is not None
+        tally = Tally(1, plan.capacity.num_graphs)
         for counted in (False, True):  # what depends on the capacity is copied once
             ledger.enabled = counted
             with ledger.phase("assembly"):
@@ -204,7 +205,9 @@ def count(name: str, cache_dir: Path) -> Ledger:
                 prediction = model(batch.batch)
             with ledger.phase("loss"):
                 loss = task.loss(prediction, batch.batch.y, batch.real)
-                task.keep(prediction)
+                kept = task.keep(prediction)
+            with ledger.phase("tally"):
+                tally.write(read.place, StepOutput(loss, kept, batch.batch.y))
             with ledger.phase("backward"):
                 fabric.backward(loss)
             with ExitStack() as clipped:

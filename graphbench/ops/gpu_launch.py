@@ -119,6 +119,11 @@ def constants_of(
     }
 
 
+def as_bytes(x: Tensor) -> Tensor:
+    """Truth values as the bytes that they are, for kernels that copy."""
+    return x.view(torch.uint8) if x.dtype == torch.bool else x
+
+
 def unit_stride(x: Tensor) -> Tensor:
     """``x`` with channels side by side, as a part of wider rows may have them."""
     return x if x.stride(-1) == 1 else x.contiguous()

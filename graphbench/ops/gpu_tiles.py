@@ -65,6 +65,17 @@ def row_dots(
 
 
 @triton.jit
+def copy_rows(source, target, o_target, o_source, m_rows, WIDTH: tl.constexpr):
+    """Rows of a tensor to rows of another, of any type; wide ones in pieces."""
+    SPAN: tl.constexpr = min(triton.next_power_of_2(WIDTH), 32)
+    for start in tl.static_range(0, WIDTH, SPAN):
+        o_c = start + tl.arange(0, SPAN)
+        mask = m_rows[:, None] & (o_c < WIDTH)[None, :]
+        b_x = tl.load(source + o_source[:, None] * WIDTH + o_c[None, :], mask)
+        tl.store(target + o_target[:, None] * WIDTH + o_c[None, :], b_x.to(target.dtype.element_ty), mask)
+
+
+@triton.jit
 def load_tile(x, o_n, o_c, rows, s_x, WIDTH: tl.constexpr, ACC: tl.constexpr):
     """[rows, columns] of rows that are ``s_x`` apart; 0 where there is nothing."""
     mask = (o_n < rows)[:, None] & (o_c < WIDTH)[None, :]

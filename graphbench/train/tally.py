@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from graphbench.ops.put_rows import put_rows
+
 _Level = Literal["batch", "row", "graph"]
+_LEVELS: tuple[_Level, ...] = get_args(_Level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +101,13 @@ class Tally:
             place: (3,) int64 of :meth:`Place.tensor`, on the device.
             output: of the batch, real rows first.
         """
+        fields: list[tuple[str, _Level, Tensor]] = [("kept", "row", output.kept), ("true", "row", output.true)]
         if output.loss is not None:
-            self._put("loss", "batch", place, output.loss.view(1))
-        self._put("kept", "row", place, output.kept)
-        self._put("true", "row", place, output.true)
-        for name, values in output.statistics.items():
-            self._put(f"statistics {name}", "graph", place, values)
+            fields.append(("loss", "batch", output.loss.view(1)))
+        fields += [(f"statistics {name}", "graph", values) for name, values in output.statistics.items()]
+        buffers = [self._buffer(name, level, values) for name, level, values in fields]
+        levels = [_LEVELS.index(level) for _, level, _ in fields]
+        put_rows(place, [values.detach() for *_, values in fields], buffers, levels)
 
     def read(self, place: Place, rows: int, graphs: int = 0) -> StepOutput:
         """What was written, as views; arguments as for :meth:`reserve`."""
@@ -119,10 +123,7 @@ class Tally:
             },
         )
 
-    def _put(self, name: str, level: _Level, place: Tensor, values: Tensor) -> None:
-        end: int = getattr(self._end, level)
+    def _buffer(self, name: str, level: _Level, values: Tensor) -> Tensor:
         if name not in self._buffers:  # one row more takes what nobody reads
-            self._buffers[name] = values.new_zeros((end + 1, *values.shape[1:]))
-        first = place[("batch", "row", "graph").index(level)]
-        rows = torch.arange(len(values), device=values.device).add_(first).clamp_(max=end)
-        self._buffers[name].index_copy_(0, rows, values.detach())
+            self._buffers[name] = values.new_zeros((getattr(self._end, level) + 1, *values.shape[1:]))
+        return self._buffers[name]

@@ -31,6 +31,7 @@ from graphbench.ops.graph_layer_norm import gpu as graph_layer_norm  # isort: sk
 from graphbench.ops.layer_norm import gpu as layer_norm  # isort: skip
 from graphbench.ops.linear import gpu as linear  # isort: skip
 from graphbench.ops.propagate import gpu as propagate  # isort: skip
+from graphbench.ops.put_rows import gpu as put_rows  # isort: skip
 from graphbench.ops.segment import gpu as segment  # isort: skip
 from graphbench.ops.sine_network import gpu as sine_network  # isort: skip
 from graphbench.ops.unit_rows import gpu as unit_rows  # isort: skip
@@ -153,6 +154,13 @@ CASES = {
         propagate,
         lambda: propagate.propagate(LoopedAdjacency(ADJACENCY, lambda: pytest.fail("made")), x(5, 96)),
         "inverse_roots sum_with_loops",
+    ),
+    "put_rows": Case(
+        put_rows,
+        lambda: put_rows.put_rows(
+            torch.tensor([1, 2]), [torch.ones(1), torch.ones(9, 5)], [torch.ones(4), torch.ones(20, 5)], [0, 1]
+        ),
+        "put",
     ),
     "relu_sum": Case(
         propagate,

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphbench.ops.batch_rows import cpu
 from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
 from graphbench.ops.batch_rows.gpu_kernels import places, rows
-from graphbench.ops.gpu_launch import has_kernels
+from graphbench.ops.gpu_launch import as_bytes, has_kernels
 from graphbench.ops.gpu_tiles import TRITON
 
 OLDEST = (3, 6)
@@ -34,7 +34,7 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
     real = [numbers.new_empty(total, dtype=torch.bool) for total in (*room.rows, graphs)]
     kinds = [*(_KINDS[field.kind] for field in fields), *[_REAL] * len(room.rows), _REAL_GRAPHS]
     levels = [*(field.level for field in fields), *range(len(room.rows)), 0]
-    sources = [*(_plain(field.source) for field in fields), *[numbers] * len(real)]  # masks have none
+    sources = [*(as_bytes(field.source) for field in fields), *[numbers] * len(real)]  # masks have none
     edges, order = _edges_and_order(fields)
     lists = None
     if order is not None:
@@ -51,7 +51,7 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
         )  # fmt: skip
         rows[-(-(max(graphs, *room.rows) + 1) // ROWS), len(kinds)](
             numbers, limits, offsets, shift, tuple(sources),
-            tuple(_plain(target) for target in [*targets, *real, *([] if lists is None else [lists])]),
+            tuple(as_bytes(target) for target in [*targets, *real, *([] if lists is None else [lists])]),
             tuple(source.shape[1] if kind in numbered else 0 for kind, source in zip(kinds, sources, strict=True)),
             num_places, room.padding_graphs,
             KINDS=tuple(kinds), LEVELS=tuple(levels),
@@ -86,11 +86,6 @@ def _target(field: Field, graphs: int, room: Room) -> Tensor:
         return field.source.new_empty(2, room.rows[field.level], dtype=torch.int64)
     total = graphs if field.kind == "graphs" else room.rows[field.level]
     return field.source.new_empty(total, *field.source.shape[1:], dtype=field.dtype)
-
-
-def _plain(x: Tensor) -> Tensor:
-    """Truth values are copied as the bytes that they are."""
-    return x.view(torch.uint8) if x.dtype == torch.bool else x
 
 
 @functools.cache  # recorded graphs read what is kept here

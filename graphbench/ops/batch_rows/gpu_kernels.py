@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from graphbench.ops.gpu_tiles import copy_rows
+
 VALUES, ENDS, ORDER, GRAPHS, REAL, REAL_GRAPHS, LISTS = (tl.constexpr(number) for number in range(7))
 
 
@@ -56,7 +58,7 @@ def rows(
             if KIND == GRAPHS:
                 inside = row < places_ + padding_graphs
                 number = tl.load(numbers + row, row < places_, other=0)
-                _copy(source, target, row, tl.maximum(number, 0), inside, WIDTH, ROWS)
+                copy_rows(source, target, row, tl.maximum(number, 0), inside, WIDTH)
             elif KIND == REAL_GRAPHS:
                 number = tl.load(numbers + row, row < places_, other=-1)
                 tl.store(target + row, (number >= 0).to(tl.uint8), row < places_ + padding_graphs)
@@ -73,7 +75,7 @@ def rows(
                 owner = _owner(begin, row, places_, SEARCH, ROWS)
                 index = tl.where(real, tl.load(shift + LEVEL * places_ + owner) + row, 0)
                 if KIND == VALUES:
-                    _copy(source, target, row, index, inside, WIDTH, ROWS)
+                    copy_rows(source, target, row, index, inside, WIDTH)
                 else:
                     padding = row
                     base = tl.load(begin + owner)
@@ -149,13 +151,3 @@ def _grouped(
     node = tl.load(edges + end * s_edges + index, real, other=0).to(tl.int64) + base
     other = tl.load(edges + (1 - end) * s_edges + index, real, other=0).to(tl.int64) + base
     return tl.where(real, node, padding), tl.where(real, other, padding)
-
-
-@triton.jit
-def _copy(source, target, row, index, inside, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    SPAN: tl.constexpr = min(triton.next_power_of_2(WIDTH), 32)
-    for start in tl.static_range(0, WIDTH, SPAN):
-        column = start + tl.arange(0, SPAN)
-        valid = inside[:, None] & (column < WIDTH)[None, :]
-        values = tl.load(source + index[:, None] * WIDTH + column[None, :], valid)
-        tl.store(target + row[:, None] * WIDTH + column[None, :], values.to(target.dtype.element_ty), valid)
