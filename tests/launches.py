@@ -174,9 +174,9 @@ def count(name: str, cache_dir: Path) -> Ledger:
 
     Returns:
         Phases ``assembly``, ``forward``, ``loss``, ``tally``, ``backward``, ``clip`` and ``optimizer`` of the step
-        that is captured on a GPU, on a padded batch; ``eager``: gathering, forward, loss and backward pass of the same
-        graphs where a step is not captured; and ``evaluation``: another gather and a forward pass with the statistics of its
-        layers.
+        that is captured on a GPU, on a padded batch; ``eager``: gathering, forward, loss and backward pass of the
+        same graphs where a step is not captured; and ``evaluation``: another gather and a forward pass with the
+        statistics of its layers.
     """
     torch.manual_seed(0)
     config = load_config(ROOT / "configs" / f"{name}.yaml", [])
