@@ -34,6 +34,7 @@ from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, pre
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import interrupted, is_lost_process, lost_process, non_finite_loss, out_of_memory
 from graphbench.train.forward import BatchAdapter, Predictor
+from graphbench.train.mode import set_mode
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
 from graphbench.train.run_log import RunLog
@@ -151,7 +152,7 @@ class Trainer:
             self._training_mode()
             self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
             if self._captured_evaluation is not None:
-                self._adapter.eval()
+                set_mode(self._adapter, False)
                 prepare(self.loaders.passes, self._captured_evaluation)
         if kernels:
             seconds = time.perf_counter() - start
@@ -160,7 +161,7 @@ class Trainer:
             )
 
     def _training_mode(self) -> None:
-        self._adapter.train()
+        set_mode(self._adapter, True)
         for norm in self._frozen_norms:
             norm.eval()
 
@@ -227,7 +228,7 @@ class Trainer:
 
     def _evaluate(self) -> Turns[dict[str, SplitPredictions]]:
         broadcast_buffers(self.model, self.fabric)
-        self._adapter.eval()
+        set_mode(self._adapter, False)
         passes = self.loaders.passes
         predictions = yield from evaluate_in_turns(
             self._predict, self.task, passes, self.fabric, captured=self._captured_evaluation
