@@ -1,10 +1,11 @@
 """Packs what a bare GPU machine without network lacks into one folder, which git ignores and which travels with a copy.
 
-    python -m scripts.gpu_pack [--out build/gpu] --data FOLDER ... -- CONFIGURATION ...
+    python -m scripts.gpu_pack [--out build/gpu] [--triton FOLDER] --data FOLDER ... -- CONFIGURATION ...
 
 The wheels of the packages that an image with PyTorch, PyG and the usual scientific packages does not have; the FOLDERs
-of ``$GRAPHBENCH_DATA``, such as ``ZINC peptides-functional``; and the cache of the CONFIGURATIONS, prepared here: data
-sets read, encodings computed. ``source build/gpu/setup.sh`` on that machine installs, unpacks and sets the variables:
+of ``$GRAPHBENCH_DATA``, such as ``ZINC peptides-functional``; kernels that ``scripts.gpu_kernels`` has compiled; and
+the cache of the CONFIGURATIONS, prepared here: data sets read, encodings computed. ``source build/gpu/setup.sh`` on
+that machine installs, unpacks and sets the variables:
 
     source build/gpu/setup.sh && python -m scripts.gpu_check FOLDER    # in the root of the checkout
 
@@ -34,7 +35,8 @@ python3 -m pip install -q --no-index --no-deps "$_packed"/wheels/*.whl
 # By Python, because tar asks for xz, which a bare machine may lack.
 [ -d "$_unpacked" ] || { python3 -m tarfile --filter data -e "$_packed/data.tar.xz" "$_unpacked.part" \\
   && mv "$_unpacked.part" "$_unpacked"; }
-export GRAPHBENCH_DATA="$_unpacked/data" GRAPHBENCH_CACHE="$_unpacked/cache" PYTHONPATH="$PWD"
+export GRAPHBENCH_DATA="$_unpacked/data" GRAPHBENCH_CACHE="$_unpacked/cache" TRITON_CACHE_DIR="$_unpacked/triton"
+export PYTHONPATH="$PWD"
 """
 
 
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help="file below configs/")
     parser.add_argument("--out", type=Path, default=ROOT / "build/gpu", metavar="DIR", help="default: build/gpu")
     parser.add_argument("--data", nargs="*", default=[], metavar="FOLDER", help="of $GRAPHBENCH_DATA")
+    parser.add_argument("--triton", type=Path, metavar="FOLDER", help="with compiled kernels")
     parser.add_argument("--most", type=int, default=56, metavar="MIB", help="default: %(default)s")
     options = parser.parse_args(arguments)
     source = Path(os.environ.get("GRAPHBENCH_DATA", ROOT / "datasets"))
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "setup.sh").write_text(SETUP, encoding="utf-8")
     if download(options.out / "wheels") or pack(
-        options.out / "data.tar.xz", source, options.data, options.configurations
+        options.out / "data.tar.xz", source, options.data, options.configurations, options.triton
     ):
         return 2
     size = sum(file.stat().st_size for file in options.out.rglob("*") if file.is_file()) / 2**20
@@ -70,8 +73,10 @@ def download(folder: Path) -> int:
     return subprocess.run(command, check=False).returncode
 
 
-def pack(file: Path, source: Path, folders: Sequence[str], configurations: Sequence[str]) -> int:
-    """Raw data as ``data/``, what was prepared from it as ``cache/``; the exit code of preparing."""
+def pack(
+    file: Path, source: Path, folders: Sequence[str], configurations: Sequence[str], kernels: Path | None = None
+) -> int:
+    """Raw data as ``data/``, what was prepared from it as ``cache/``, kernels as ``triton/``; preparing's exit code."""
     with tempfile.TemporaryDirectory() as cache:
         if configurations:
             command = [sys.executable, "scripts/prepare.py", "--offline", *configurations]
@@ -82,6 +87,8 @@ def pack(file: Path, source: Path, folders: Sequence[str], configurations: Seque
         with tarfile.open(file, "w:xz", preset=2) as archive:
             for name in folders:
                 archive.add(source / name, f"data/{name}")
+            if kernels is not None:
+                archive.add(kernels, "triton")
             archive.add(cache, "cache", filter=lambda member: None if member.name.endswith(".lock") else member)
     return 0
 

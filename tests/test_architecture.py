@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "data": {"structures", "ops"},
     "transforms": {"structures", "data"},
     "runs": {"config"},
-    "train": {"structures", "tasks", "runs", "blockwise"},
+    "train": {"structures", "ops", "tasks", "runs", "blockwise"},
     "config": {"structures"},
     "exit_codes": set(),
     "factory": {

@@ -25,18 +25,21 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_other_machine_finds_the_data(data: Path, tmp_path: Path) -> None:
     packed, other = tmp_path / "packed", tmp_path / "other"
-    assert gpu_pack.main(["--out", str(packed), "--data", "wanted"]) == 0
+    (tmp_path / "kernels/one").mkdir(parents=True)
+    assert gpu_pack.main(["--out", str(packed), "--triton", str(tmp_path / "kernels"), "--data", "wanted"]) == 0
     (other / "bin").mkdir(parents=True)
     python = other / "bin/python3"
     pip = '[ "$2" = pip ] && { echo installed >> "$TMPDIR/installed"; exit; }'
     python.write_text(f'#!/bin/sh\n{pip}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    script = f"source {packed}/setup.sh && cat $GRAPHBENCH_DATA/wanted/raw.txt && ls $GRAPHBENCH_DATA $GRAPHBENCH_CACHE"
+    listed = "$GRAPHBENCH_DATA $GRAPHBENCH_CACHE $TRITON_CACHE_DIR"
+    script = f"source {packed}/setup.sh && cat $GRAPHBENCH_DATA/wanted/raw.txt && ls {listed}"
     environment = {"PATH": f"{other}/bin:/usr/bin:/bin", "TMPDIR": str(other)}
     for _ in range(2):  # a second command on the same machine unpacks nothing again
         done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.startswith("wanted")
         assert "unwanted" not in done.stdout
+        assert "one" in done.stdout.split()
     assert (other / "installed").read_text() == "installed\n" * 2
 
 

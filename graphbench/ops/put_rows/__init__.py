@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from graphbench.ops.backend import Backends
-from graphbench.ops.put_rows import cpu
+from graphbench.ops.put_rows import cpu, reference
 
 __all__ = ["put_rows"]
 
 
-_IMPLEMENTATIONS = Backends(None, cpu.put_rows, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.put_rows, cpu.put_rows, gpu=True)
 
 
 def put_rows(
@@ -31,7 +31,7 @@ def put_rows(
         targets: (T_i + 1, ...) of the same type and shape of rows. What would lie behind row T_i - 1 is lost; the last
             row may be overwritten.
         levels: number of the place of each.
-        backend: ``"auto"``, ``"cpu"`` or ``"gpu"``.
+        backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
 
     Raises:
         ValueError: ``backend`` is unknown.
