@@ -17,6 +17,7 @@ from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
 
 DIM, HOPS, RING = 16, 5, 5
 MOTIFS = {"cycles": 5, "paths": 5, "stars": 3, "hops": 1, "walk": 0}
+LEVELS = {"coarsening": [0.6, 0.5], "partition": "rcm", "hops": 2}
 EDGE_COLUMNS = {"SUN": 4 * (DIM + 2 + DIM)}
 """Where a model reads other edge states than DIM columns."""
 OWN = {
@@ -31,6 +32,7 @@ OWN = {
         {"hops": HOPS, "hop_dim": 4, "centroid": False, "combine": "add", "pool": "mean", "inner_layers": 2},
     ],
     "GraphMixer": [{"patches": 4, "mixer": mixer} for mixer in ("mlp", "hadamard", "standard")],
+    "HSGT": [{**LEVELS, "heads": 2}],
     "MGT": [{"clusters": 3, "distance_gates": False}],
     "TwoBranch": [
         {},
@@ -97,6 +99,8 @@ def _graph(size, edges, seed):
     arguments = {"Patches": [4], "PatchEdges": [4], "EgoNetEdges": [HOPS]}
     arguments |= {"UndirectedEdges": [], "Rings": [RING], "RingEdges": [RING]}
     arguments |= {name: list(MOTIFS.values()) for name in ("Motifs", "MotifNodes")}
+    coarsening, partition, hops = LEVELS.values()
+    arguments |= {"Hierarchy": [coarsening, partition], "HierarchyPairs": [coarsening, partition, hops]}
     sets = {name: registry.lookup("transforms", name)(*each)(store) for name, each in arguments.items()}
     edge_sets = {name: EdgeSet(out["index"].long(), out["ptr"], out["attr"].long()) for name, out in sets.items()}
     return GraphBatch(
@@ -133,7 +137,7 @@ def _renumbered(graph, nodes, edges):
         **{
             name: EdgeSet(nodes.argsort()[each.index], each.ptr, each.attr)
             for name, each in graph.edge_sets.items()
-            if "Ring" in name
+            if "Ring" in name or "Hierarchy" in name
         },
     }
 

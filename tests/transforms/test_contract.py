@@ -21,6 +21,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {  # of transforms that cannot do without
     "RandomWalkEdgeSE": {"times": [1, 3]},
     "HeatKernelSE": {"times": [0.5, 3]},
     "Wavelets": {"scales": [0.5, 3]},
+    "Hierarchy": {"coarsening": [0.5], "method": "rcm"},
+    "HierarchyPairs": {"coarsening": [0.5], "method": "rcm"},
     "GraphormerPaths": {"num_spatial_types": 4, "num_in_degrees": 20, "num_out_degrees": 20},
 }
 NAMES = registry.names("transforms")
