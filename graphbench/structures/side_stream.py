@@ -65,9 +65,15 @@ class SideStream:
 
 
 def _used_on(stream: torch.cuda.Stream, tensors: tuple[Tensor | None, ...]) -> None:
-    for each in tensors:
-        if each is not None:
-            each.record_stream(stream)
+    """Their memory is not used again before the stream has got here.
+
+    Without a backward pass nothing is needed: what is freed between a fork and its join is not read on both sides, and
+    memory that is told of two streams is not used again in the same recording.
+    """
+    if torch.is_grad_enabled():
+        for each in tensors:
+            if each is not None:
+                each.record_stream(stream)
 
 
 # No ContextVar: the backward pass of a GPU runs in a thread of autograd's, which does not see those of its caller.
