@@ -173,6 +173,7 @@ def limited(limit: str, value: int, *arguments: str, cwd: Path, **files: object)
     )
 
 
+@pytest.mark.slow
 def test_files_that_cannot_grow_and_then_can(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The limit of a process on the size of its files stands for a full disk: writing fails in the same calls."""
     done = limited("RLIMIT_FSIZE", 6000, "--cfg", "rings.yaml", "train.ckpt_period", "1", cwd=folder)
@@ -187,6 +188,7 @@ def test_files_that_cannot_grow_and_then_can(folder: Path, capsys: pytest.Captur
     assert (resumed["val"], resumed["test"]) == (whole["val"], whole["test"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_standard_output_on_a_full_disk(folder: Path) -> None:
     with open("/dev/full", "w") as full:

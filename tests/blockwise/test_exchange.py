@@ -23,7 +23,8 @@ def test_every_block_has_one_process(count: int, world_size: int) -> None:
 
 
 @gloo
-@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("world_size", [2, 4])
 def test_processes_have_the_predictions_of_one(
     world_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def curve(folder: Path, split: str) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / split / "stats.json").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not compiled.supported(), reason="needs a newer PyTorch")
 def test_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     torch._dynamo.reset()

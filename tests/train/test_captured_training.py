@@ -86,6 +86,7 @@ def weights(run: Trainer) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu() for name, tensor in run.model.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the middle of an epoch: moments, rates and random numbers of the graphs come from the checkpoint."""
     every_step = ("train.capture", "always")
@@ -132,7 +133,7 @@ def test_trainings_in_turns_have_their_own_graphs_and_random_numbers(tmp_path: P
     assert not all(torch.equal(tensor, alone[2][name]) for name, tensor in alone[1].items())
 
 
-@pytest.mark.parametrize("accumulation", ["1", "2"])
+@pytest.mark.parametrize("accumulation", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_captured_and_not_learn_the_same(accumulation: str, tmp_path: Path) -> None:
     """Without dropout padding alone is left of the difference; three batches: the last group of an epoch is short."""
     dry = ("gnn.dropout", "0.0", "gt.dropout", "0.0", "optim.optimizer", "sgd", "optim.base_lr", "0.01")

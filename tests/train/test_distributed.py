@@ -48,6 +48,7 @@ def assert_same_scores(one: dict[str, Any], two: dict[str, Any]) -> None:
         assert a["value"] == pytest.approx(b["value"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_numbers_of_one(tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]) -> None:
     folder, (graphs, *_) = two
     one = in_this_process(tmp_path, *GRAPHS, "--batch_size", "6")
@@ -61,6 +62,7 @@ def test_two_processes_give_the_numbers_of_one(tmp_path: Path, two: tuple[Path, 
         assert [line["epoch"] for line in lines[split]] == [line["epoch"] for line in of_one]
 
 
+@pytest.mark.slow
 def test_captured_steps_of_two_processes_give_the_numbers_of_one(
     tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]
 ) -> None:
@@ -74,6 +76,7 @@ def test_captured_steps_of_two_processes_give_the_numbers_of_one(
     assert (folder / "yes/tiny/0/val/stats.json").is_file()
 
 
+@pytest.mark.slow
 def test_one_graph_split_between_two_processes(tmp_path: Path, two: tuple[Path, list[dict[str, Any]]]) -> None:
     _, (_, nodes, *_) = two
     assert_same_scores(in_this_process(tmp_path, *NODES), nodes)

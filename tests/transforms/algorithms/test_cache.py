@@ -182,6 +182,7 @@ def test_an_output_that_is_not_declared(tmp_path: Path, monkeypatch: pytest.Monk
         _apply_counting(tmp_path, tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_processes_do_the_work_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
