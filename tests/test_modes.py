@@ -66,6 +66,7 @@ def test_pairs_of_many_graphs_are_learned_and_ranked(folder: Path, capsys: pytes
     assert {"mrr", "hits@3_filt", "accuracy", "auc"} <= set(json.loads(val[0]))
 
 
+@pytest.mark.slow
 def test_pairs_of_one_graph(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = {
         "dataset.format": "one-contact-graph",

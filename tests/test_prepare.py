@@ -74,6 +74,7 @@ def test_encodings_in_shards(
     assert "--shard must lie in 0 .. N - 1 of --shards N; received 2 of 2" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_processes_compute_the_shards_that_are_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     name = _tiny(tmp_path)
     assert main([name, "--shards", "3", "--shard", "1"]) == 0
@@ -153,6 +154,7 @@ def test_shards_go_through_ray(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert log.read_text().count("of 5 graphs from number") == 2
 
 
+@pytest.mark.slow
 def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tmp_path: Path) -> None:
     peptides = f"{ROOT}/configs/_base_/data/peptides-func.yaml"
     names = (PEPTIDES, peptides, "PyG-ZINC/subset", _tiny(tmp_path))

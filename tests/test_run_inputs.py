@@ -272,6 +272,7 @@ INFERENCE = ("train.mode", "inference-only", "pretrained.dir")
 LEARNS = ("optim.max_epoch", "60", "optim.base_lr", "0.05")
 
 
+@pytest.mark.slow
 def test_coin_tosses_stay_chance_under_inference(folder: Path, commands: Commands) -> None:
     """A model that has memorised its training graphs is not judged on them."""
     commands.run("coins.yaml", *LEARNS, "--repeat", "3")
@@ -285,6 +286,7 @@ def test_coin_tosses_stay_chance_under_inference(folder: Path, commands: Command
     assert line["test"]["accuracy"] == pytest.approx(np.mean(trained))
 
 
+@pytest.mark.slow
 def test_a_model_of_one_split_is_not_judged_on_the_others(folder: Path, commands: Commands) -> None:
     write_nodes(splits=4)
     over_splits = ("nodes.yaml", *LEARNS, "run_multiple_splits", "[0, 1, 2, 3]")

@@ -18,6 +18,7 @@ LIGHTNING = {"lightning_fabric", "torchmetrics"}
 QUICK = ("optim.max_epoch", "1", "optim.num_warmup_epochs", "0", "dataset.SBM.train_graphs", "4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "left_out"),
     [

@@ -56,6 +56,7 @@ def _forget_graphs() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_arguments_of_all_kinds(backend: str) -> None:
     def call(x: Tensor, slope: Tensor, ragged: Ragged, offset: float) -> tuple[Tensor, ...]:

@@ -59,6 +59,7 @@ def test_sizes_by_kind_of_pair() -> None:
     assert np.isnan(found.sizes(np.empty((2, 0), dtype=int))["neighbours"])
 
 
+@pytest.mark.slow
 def test_a_figure_and_its_table(geco: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = {}
     for name, options in {"natural": [], "untrained": ["--untrained", "--order", "community", "--layer", "1"]}.items():

@@ -12,6 +12,8 @@ from study.coverage import PAGE, RESULTS, Coverage, coverage
 from study.coverage_page import NOT_NAMED, NOT_REPRODUCED, page, reasons
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
+pytestmark = pytest.mark.slow  # all entries of all sweeps are built
+
 
 @pytest.fixture(scope="module")
 def cells() -> list[Coverage]:

@@ -41,6 +41,7 @@ def kill() -> None:
     raise Killed
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     options = ["--max_epoch", "5", "--ckpt_seconds", "0"]  # a checkpoint after every step
     process = start(tmp_path / "killed", *options, "--sleep", "0.05")
