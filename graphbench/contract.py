@@ -118,14 +118,23 @@ class Capturable:
         Args:
             one_batch: all steps have the same batch.
         """
-        classes = type(self).__mro__
-        promised = next(i for i, base in enumerate(classes) if "capturable" in vars(base))
-        written = next((i for i, base in enumerate(classes) if "forward" in vars(base)), promised)
-        if promised <= written and (self.capturable is True or (one_batch and self.capturable)):
+        covered = covers_forward(type(self), "capturable")
+        if covered and (self.capturable is True or (one_batch and self.capturable)):
             return None
-        if promised <= written and self.capturable:
+        if covered and self.capturable:
             return f"{type(self).__name__} is capturable on one batch that never changes only"
         return f"{type(self).__name__} is not declared capturable"
+
+
+def covers_forward(component: type, attribute: str) -> bool:
+    """Whether a class attribute that says something of ``forward`` was set with the one that a component has.
+
+    A subclass that writes ``forward`` anew inherits no promise.
+    """
+    classes = component.__mro__
+    promised = next(i for i, base in enumerate(classes) if attribute in vars(base))
+    written = next((i for i, base in enumerate(classes) if "forward" in vars(base)), promised)
+    return promised <= written
 
 
 def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:

@@ -5,9 +5,9 @@
 
 ``record`` prepares the captured steps and evaluations of a configuration (a path) on the second device of the tests,
 where kernels are noted and not run, with its real data and so with the capacities that its batches will have. It writes
-with what every kernel was launched, numbers by the sizes that Triton tells apart. ``compile`` is for a Python that has
-the other machine's versions of Python, PyTorch and Triton: the compiler's cache depends on them. FOLDER goes there as
-``$TRITON_CACHE_DIR``. Other kernels are compiled there, as ever.
+with what every kernel was launched. ``compile`` is for a Python that has the other machine's versions of Python,
+PyTorch and Triton: the compiler's cache depends on them. FOLDER goes there as ``$TRITON_CACHE_DIR``. Other kernels are
+compiled there, as ever.
 """
 
 from __future__ import annotations
@@ -64,28 +64,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record(command: Sequence[str]) -> list[Launch]:
-    """What a configuration would launch on a GPU, every launch that Triton tells from the others once."""
+    """What a configuration would launch on a GPU, every launch once."""
     import torch
-    from triton.runtime import JITFunction
 
     from graphbench.benchmarks import training
     from graphbench.data.loading import padded
     from graphbench.factory import parts
-    from graphbench.ops import backend
     from graphbench.train import captured_evaluation, captured_step
     from graphbench.train.fabric import Fabric
     from graphbench.train.precision import Precision
     from graphbench.train.step_graph import StepGraphs
     from graphbench.train.trainer import Trainer
-    from tests import second_device  # first: it registers its device before anything is differentiated
+    from tests import second_device  # registers its device, before anything is differentiated
 
     launches: dict[str, Launch] = {}
     device = second_device.DEVICE
 
-    def launched(kernel: Any, *args: Any, grid: Any = None, warmup: bool = False, **named: Any) -> None:
-        second_device.make_indices_valid(kernel, args)
+    def launched(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         launch = [kernel.fn.__module__, kernel.fn.__name__, [_described(x) for x in args]]
-        launch.append({name: _described(value) for name, value in named.items()})
+        launch.append({name: _described(value) for name, value in named.items() if name not in ("grid", "warmup")})
         launches.setdefault(json.dumps(launch), launch)
 
     def work_alone(
@@ -109,10 +106,9 @@ def record(command: Sequence[str]) -> list[Launch]:
     precision = Precision("32-true", device)
     with ExitStack() as patched, tempfile.TemporaryDirectory() as folder:
         patched.enter_context(second_device.second_device())
+        patched.enter_context(second_device.triton_stubbed(launched))
         for where, name, instead in (
             (padded, "SAMPLED_BATCHES", 2000),  # as many as on a GPU
-            (backend, "on_gpu", lambda x: x.device.type != "cpu"),
-            (JITFunction, "run", launched),
             (captured_step, "record", work_alone),
             (captured_evaluation, "record", work_alone),
             (parts, "build_fabric", lambda config: Fabric(device, precision)),
@@ -182,16 +178,12 @@ def _compile(launch: Launch, folder: str, capability: int) -> str | None:
     import os
 
     os.environ["TRITON_CACHE_DIR"] = folder
-    from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
+    from tests.ops.absent_gpu import AbsentGPU
+
     module, name, args, named = launch
-    target = GPUTarget("cuda", capability, 32)
-    driver.set_active(mock.Mock(**{
-        "get_current_target.return_value": target,
-        "get_current_device.return_value": 0,
-        "get_current_stream.return_value": 0,
-    }))  # fmt: skip
+    driver.set_active(AbsentGPU(capability))
     try:
         kernel = getattr(importlib.import_module(module), name)
         of_names = {key: _built(value) for key, value in named.items()}

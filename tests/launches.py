@@ -18,14 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.config import load_config
+from graphbench.config import Config, load_config
 from graphbench.contract import HasStatistics
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
+from graphbench.data.store import GraphStore
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_optimizer
 from graphbench.factory.transforms import build_transforms
+from graphbench.structures import DataInfo
 from graphbench.structures.dropout_seeds import seeds_drawn_together
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
@@ -139,9 +141,9 @@ class Ledger:
         else:
             self._add(name, kernels(name, tensors))
 
-    def launch(self, kernel: str) -> None:
+    def launch(self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """One Triton kernel."""
-        self._add(f"triton {kernel}", 1)
+        self._add(f"triton {kernel.fn.__module__.removeprefix('graphbench.ops.')}.{kernel.fn.__name__}", 1)
 
     def _add(self, name: str, number: int) -> None:
         if self._phase is not None and number:
@@ -165,6 +167,13 @@ def sizes_like(molecules: str, count: int) -> list[int]:
     return [int(n) for n in drawn.round().clamp(smallest, largest)]
 
 
+def data_like(molecules: str, config: Config, cache_dir: Path, count: int) -> tuple[DataInfo, GraphStore]:
+    """So many graphs as large as those of a data set, with the encodings of a configuration in a cache."""
+    sizes = sizes_like(molecules, count)
+    info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
+    return info, store_like(info, build_transforms(config), cache_dir, sizes, MOLECULES[molecules][3])
+
+
 def count(name: str, cache_dir: Path) -> Ledger:
     """Launches, copies and waits of every phase of the second training step and the second evaluation batch.
 
@@ -180,10 +189,8 @@ def count(name: str, cache_dir: Path) -> Ledger:
     """
     torch.manual_seed(0)
     config = load_config(ROOT / "configs" / f"{name}.yaml", [])
-    molecules, size = CONFIGURATIONS[name], config.tree.train.batch_size
-    sizes = sizes_like(molecules, size)
-    info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
-    store = store_like(info, build_transforms(config), cache_dir, sizes, MOLECULES[molecules][3])
+    size = config.tree.train.batch_size
+    info, store = data_like(CONFIGURATIONS[name], config, cache_dir, size)
     model, task = build_model(config, info), build_task(config, info)
     shuffled = torch.randperm(size, generator=torch.Generator().manual_seed(1))
     with counting() as ledger:

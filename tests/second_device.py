@@ -162,8 +162,12 @@ def _gpu() -> Iterator[list[str]]:
         torch.cuda.set_sync_debug_mode("default")
 
 
+# Called with a kernel, its arguments, and those by name, its grid among them.
+Launched = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+
+
 @contextmanager
-def triton_stubbed(launch: Callable[[str], None] = lambda kernel: None) -> Iterator[None]:
+def triton_stubbed(launch: Launched = lambda kernel, args, named: None) -> Iterator[None]:
     """Inside, the second device is taken for a GPU, and ``launch`` is told of Triton kernels in place of running them.
 
     What they would have written is undefined: this shows launches and waits, never values. Where there is a GPU, or no
@@ -174,9 +178,9 @@ def triton_stubbed(launch: Callable[[str], None] = lambda kernel: None) -> Itera
         return
     import triton
 
-    def run(kernel: Any, *args: Any, **_: Any) -> None:
+    def run(kernel: Any, *args: Any, **named: Any) -> None:
         make_indices_valid(kernel, args)
-        launch(f"{kernel.fn.__module__.removeprefix('graphbench.ops.')}.{kernel.fn.__name__}")
+        launch(kernel, args, named)
 
     with (
         mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),

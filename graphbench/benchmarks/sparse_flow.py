@@ -107,18 +107,22 @@ def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     q, k, v = (each.reshape(GRAPHS * HEADS, NODES, WIDTH) for each in _by_head(q, k, v))
     weights = torch.softmax(torch.bmm(q / math.sqrt(WIDTH), k.transpose(1, 2)), dim=-1)
     out = torch.bmm(torch.dropout(weights, 0.0, True), v)
-    return out.view(GRAPHS, HEADS, NODES, WIDTH).transpose(1, 2).reshape(GRAPHS * NODES, HEADS, WIDTH)
+    return _by_row(out.view(GRAPHS, HEADS, NODES, WIDTH))
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The same by PyTorch's fused kernels, which store no matrix."""
-    out = torch.nn.functional.scaled_dot_product_attention(*_by_head(q, k, v))
-    return out.transpose(1, 2).reshape(GRAPHS * NODES, HEADS, WIDTH)
+    return _by_row(torch.nn.functional.scaled_dot_product_attention(*_by_head(q, k, v)))
 
 
 def _by_head(*tensors: Tensor) -> list[Tensor]:
     """(graphs, heads, nodes, width) of (N, heads, width)."""
     return [each.view(GRAPHS, NODES, HEADS, WIDTH).transpose(1, 2) for each in tensors]
+
+
+def _by_row(x: Tensor) -> Tensor:
+    """Inverse."""
+    return x.transpose(1, 2).reshape(GRAPHS * NODES, HEADS, WIDTH)
 
 
 def one_step(which: str, device: torch.device) -> Callable[[], None]:

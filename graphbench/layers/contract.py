@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import Capturable, broken, versions, written_to
+from graphbench.contract import Capturable, broken, covers_forward, versions, written_to
 from graphbench.registry import UNSET
 from graphbench.structures import Features, GraphBatch
 
@@ -179,10 +179,7 @@ class Attention(GraphLayer):
 
     def may_read_edge_states(self) -> bool:
         """Whether nobody has promised of its ``forward`` that it does not."""
-        classes = type(self).__mro__
-        promised = next(i for i, base in enumerate(classes) if "reads_edge_states" in vars(base))
-        written = next(i for i, base in enumerate(classes) if "forward" in vars(base))
-        return written < promised or self.reads_edge_states
+        return self.reads_edge_states or not covers_forward(type(self), "reads_edge_states")
 
     @abstractmethod
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Any:

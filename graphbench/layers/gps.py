@@ -97,8 +97,8 @@ class GPSBlock(Block):
             beside = None
         for branch in present:
             residual, state = next(states) if branch.adds_residual else None, next(states)
-            on_side = beside is not None and isinstance(branch.part, LocalLayer)
-            with beside.fork(state, residual, e) if beside is not None and on_side else nullcontext():
+            on_side = beside if isinstance(branch.part, LocalLayer) else None
+            with nullcontext() if on_side is None else on_side.fork(state, residual, e):
                 output, e, batch = branch.output(state, e, batch, residual)
             outputs.append(output)
         if beside is not None:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from graphbench.errors import ArgumentError, check_at_least
+from graphbench.errors import ArgumentError, check_at_least, check_multiple
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.module_list import Modules
@@ -174,8 +174,7 @@ class HSGT(EncodedModel):
         check_at_least(0, max_degree=levels.max_degree)
         if not count:
             raise ArgumentError("coarsening", "coarsening must be one or more ratios in (0, 1], received []")
-        if dim % levels.heads:
-            raise ArgumentError(("dim", "heads"), f"dim must be a multiple of heads, received {dim} and {levels.heads}")
+        check_multiple(dim=dim, heads=levels.heads)
         own = (dim, levels.heads, levels.ffn_expansion, dropout)
         self.settings = levels
         self.lin_in = nn.Linear(frame.dim_encoded, dim, bias=False)

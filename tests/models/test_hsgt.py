@@ -211,7 +211,7 @@ def test_levels_are_needed_and_asked_for() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"heads": 3}, "a multiple of heads, received 8 and 3"),
+        ({"heads": 3}, "dim must be a multiple of heads, received dim=8, heads=3"),
         ({"coarsening": []}, r"coarsening must be one or more ratios in \(0, 1\], received \[\]"),
         ({"layers": 0}, "layers must be at least 1, received 0"),
         ({"hops": 0}, "hops must be at least 1, received 0"),

@@ -23,10 +23,10 @@ triton = pytest.importorskip("triton", reason="the GPU kernels need Triton (pip 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("TRITON_INTERPRET replaces the compiler that is tested here", allow_module_level=True)
 
-from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.runtime import JITFunction, driver  # noqa: E402
 
 from graphbench.ops.gpu_tiles import TRITON  # noqa: E402
+from tests.ops.absent_gpu import AbsentGPU  # noqa: E402
 
 # Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
@@ -51,22 +51,6 @@ def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
-class _AbsentGPU:
-    """Driver of a GPU that need not be present."""
-
-    def __init__(self, capability: int) -> None:
-        self.target = GPUTarget("cuda", capability, 32)
-
-    def get_current_target(self) -> GPUTarget:
-        return self.target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-
 def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], Any]) -> list[tuple[Any, Any]]:
     """(function, program) of every kernel that a call launches, compiled for a device and not run, in their order.
 
@@ -89,7 +73,7 @@ def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], 
         mock.patch.object(JITFunction, "run", compiled),
         mock.patch.object(operator, "has_kernels", return_value=True),
     ):
-        driver.set_active(_AbsentGPU(capability))
+        driver.set_active(AbsentGPU(capability))
         made = call()
         results = [each for each in ((made,) if isinstance(made, Tensor) else made or ()) if each.requires_grad]
         if results:

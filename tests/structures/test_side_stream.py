@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,17 +15,14 @@ from torch.utils._pytree import tree_flatten
 
 from graphbench.config import load_config
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
-from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
-from graphbench.factory.transforms import build_transforms
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import GraphBatch, Ragged, dropout_seeds, memo, side_stream
 from graphbench.structures.dropout_seeds import seeds_drawn_together
-from tests.launches import CONFIGURATIONS, MOLECULES, sizes_like
+from tests.launches import CONFIGURATIONS, data_like
 from tests.paths import ROOT
-from tests.second_device import DEVICE, GPU, UNDEFINED, make_indices_valid, observed, second_device
-from tests.synthetic_batch import store_like
+from tests.second_device import DEVICE, GPU, UNDEFINED, observed, second_device, triton_stubbed
 
 triton = pytest.importorskip("triton", reason="the GPU kernels need Triton (pip install 'graphbench-gt[test]')")
 
@@ -90,7 +86,7 @@ class Streams:
             return
         self._do(name, [each.raw for each in tensors if hasattr(each, "raw")], made)
 
-    def launch(self, kernel: Any, args: Any) -> None:
+    def launch(self, kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """A kernel, which writes what nobody has written yet and reads everything else."""
         given = [each.raw for each in tree_flatten(args)[0] if hasattr(each, "raw")]
         new = [each for each in given if _memory(each) not in self._written]
@@ -120,13 +116,8 @@ def two_streams() -> Iterator[Streams]:
     """Inside, work on the second device is recorded as if by a GPU on two streams."""
     streams = Streams()
 
-    def run(kernel: Any, *args: Any, **_: Any) -> None:
-        make_indices_valid(kernel, args)
-        streams.launch(kernel, args)
-
     with (
-        mock.patch("graphbench.ops.backend.on_gpu", lambda x: x.device.type != "cpu"),
-        mock.patch.object(triton.runtime.JITFunction, "run", run),
+        triton_stubbed(streams.launch),
         mock.patch.object(torch.cuda, "stream", streams.on_stream),
         mock.patch.object(torch.cuda, "current_stream", streams.current),
         mock.patch.object(side_stream, "_used_on"),
@@ -139,10 +130,7 @@ def two_streams() -> Iterator[Streams]:
 def forward(name: str, cache_dir: Path) -> Streams:
     """A training step's forward pass on a padded batch, as it is recorded."""
     config = load_config(ROOT / "configs" / f"{name}.yaml", ["gt.layers", "2"])
-    molecules = CONFIGURATIONS[name]
-    sizes = sizes_like(molecules, 8)
-    info = dataclasses.replace(declared_info(config), max_nodes=max(sizes))
-    store = store_like(info, build_transforms(config), cache_dir, sizes, MOLECULES[molecules][3])
+    info, store = data_like(CONFIGURATIONS[name], config, cache_dir, 8)
     model, numbers = build_model(config, info), torch.arange(8).numpy()
     with second_device():
         padded = PaddedBatches(store.to(DEVICE))

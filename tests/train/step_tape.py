@@ -7,10 +7,9 @@ Triton kernels are on the tape, too, where its interpreter runs them (TRITON_INT
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -20,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import UNDEFINED, Elsewhere, make_indices_valid, recorded
+from tests.second_device import UNDEFINED, Elsewhere, recorded, triton_stubbed
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -118,23 +117,11 @@ def on_second_device() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _stubbed(record: Callable[[str, Callable[[], None], Signature], None]) -> Iterator[None]:
+def _stubbed(record: Callable[[str, Callable[[], None], Signature], None]) -> AbstractContextManager[None]:
     """Inside, Triton kernels are recorded but not run."""
-    if importlib.util.find_spec("triton") is None:
-        yield
-        return
-    import triton
-
-    def run(kernel: Any, *args: Any, grid: Any, **kwargs: Any) -> None:
-        make_indices_valid(kernel, args)
-        record(kernel.fn.__name__, lambda: None, _signature((grid, args, kwargs)))
-
-    with (
-        mock.patch.object(backend, "on_gpu", lambda x: x.device.type != "cpu"),
-        mock.patch.object(triton.runtime.JITFunction, "run", run),
-    ):
-        yield
+    return triton_stubbed(
+        lambda kernel, args, named: record(kernel.fn.__name__, lambda: None, _signature((args, named)))
+    )
 
 
 @contextmanager
