@@ -139,9 +139,14 @@ def register(
     return decorate
 
 
+def is_known(namespace: str, name: str) -> bool:
+    """Whether a name is one of :func:`names`."""
+    return name in _registered[namespace] or name in _sources(namespace)
+
+
 def knows(namespace: str, name: str) -> bool:
     """Whether there is a component of this name; one of a family is registered by asking."""
-    if name in _registered[namespace] or name in _sources(namespace):
+    if is_known(namespace, name):
         return True
     families = FAMILIES.get(namespace, {})
     return any(name.startswith(prefix) and _imported(path)(name) for prefix, path in families.items())

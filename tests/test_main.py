@@ -44,19 +44,18 @@ def test_dry_run_needs_no_data_and_prints_one_json_line(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "a dry run leaves nothing behind"
 
 
-def test_dry_run_says_which_keys_have_no_effect(tmp_path: Path) -> None:
-    done = call("quickstart", "posenc_HKdiagSE.enable", "True", "--dry_run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "posenc_HKdiagSE.enable has no effect" in done.stderr
-    assert len(done.stdout.splitlines()) == 1
+def test_dry_run_says_which_keys_have_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quickstart", "posenc_HKdiagSE.enable", "True", "--dry_run"]) == 0
+    printed = capsys.readouterr()
+    assert "posenc_HKdiagSE.enable has no effect" in printed.err
+    assert len(printed.out.splitlines()) == 1
 
 
-def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path) -> None:
+def test_dry_run_of_several_files_prints_a_line_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("gt:\n  layrs: 3\n")
-    done = call("--cfg", str(ROOT / "configs/nodes/sgformer-cora.yaml"), str(bad), "--dry_run", cwd=tmp_path)
-    good, error = (json.loads(line) for line in done.stdout.splitlines())
-    assert done.returncode == 2
+    assert main(["--cfg", str(ROOT / "configs/nodes/sgformer-cora.yaml"), str(bad), "--dry_run"]) == 2
+    good, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert good["params"] > 0
     assert good["dataset"] == "Cora"
     assert "gt.layers" in error["error"]
@@ -163,7 +162,9 @@ def test_wrong_input_ends_the_program_with_code_2(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(tmp_path: Path) -> None:
+def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--cfg", str(ROOT / "configs/quickstart.yaml"), "--repeat", "2", *TINY]
     first = call(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -179,17 +180,16 @@ def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(tmp_
     assert (run_dir / "agg" / "test" / "best.json").is_file()
 
     before = (run_dir / "0" / "record.json").stat().st_mtime_ns
-    second = call(*arguments, cwd=tmp_path)
-    assert second.returncode == 0, second.stderr
-    assert json.loads(second.stdout.splitlines()[-1])["test"] == line["test"]
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["test"] == line["test"]
     assert (run_dir / "0" / "record.json").stat().st_mtime_ns == before
 
-    other = call(*arguments, "gt.dropout", "0.3", cwd=tmp_path)
-    assert other.returncode == 2
-    assert "--overwrite" in other.stderr
+    other = [*arguments, "gt.dropout", "0.3"]
+    assert main(other) == 2
+    assert "--overwrite" in capsys.readouterr().err
 
-    moved = call(*arguments, "gt.dropout", "0.3", "--overwrite", cwd=tmp_path)
-    assert moved.returncode == 0, moved.stderr
+    assert main([*other, "--overwrite"]) == 0
     kept = [path for path in run_dir.iterdir() if path.name.startswith("0.")]
     assert len(kept) == 1
     assert json.loads((kept[0] / "record.json").read_text()) == record

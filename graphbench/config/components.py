@@ -20,12 +20,13 @@ from graphbench.errors import UserError, unknown
 from graphbench.registry import UNSET
 
 POSITIONAL = "encoders/positional"
+_NAMING = {name: key for name, key in SCHEMA.items() if key.namespaces}
 
 
 def component_of_section(group: str, name: str) -> Any | None:
     """The component whose keys are ``<group>.<name>.*``; None where there is none."""
     for namespace in namespaces_of_group(group):
-        if namespace != POSITIONAL and name in registry.names(namespace):
+        if namespace != POSITIONAL and registry.is_known(namespace, name):
             return registry.lookup(namespace, name)
     return None
 
@@ -70,12 +71,9 @@ def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
     Args:
         values: by dotted key; what is missing has its default.
     """
-    for key, declared in SCHEMA.items():
-        group = key.rpartition(".")[0]
-        if not declared.namespaces:
-            continue
+    for key, declared in _NAMING.items():
         # A model's own arguments are keys below gt, next to those of its layers.
-        section = "gt" if key == "model.type" else group
+        section = "gt" if key == "model.type" else key.rpartition(".")[0]
         for name in component_names(values.get(key, declared.default)):
             yield section, name, key
 

@@ -92,14 +92,17 @@ class Config:
 def nested(values: Mapping[str, Any]) -> CfgNode:
     """A tree from values by dotted key."""
     root = CfgNode()
+    sections = {"": root}
+
+    def section(name: str) -> CfgNode:
+        if name not in sections:
+            above, _, last = name.rpartition(".")
+            sections[name] = section(above)[last] = CfgNode()
+        return sections[name]
+
     for name, value in values.items():
-        node = root
-        *groups, last = name.split(".")
-        for group in groups:
-            if group not in node:
-                node[group] = CfgNode()
-            node = node[group]
-        node[last] = value
+        group, _, last = name.rpartition(".")
+        section(group)[last] = value
     return root
 
 

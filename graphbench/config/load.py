@@ -128,16 +128,15 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
     group, _, rest = name.partition(".")
     component, _, argument = rest.partition(".")
     owner = component_of_section(group, component) if rest else None
-    is_section = name in GROUPS or any(key.startswith(name + ".") for key in schema) or (owner and not argument)
-    if is_section:
+    arguments = settable_keys(owner) if owner else {}
+    if argument in arguments:
+        return arguments[argument]
+    if name in GROUPS or (owner and not argument) or any(key.startswith(name + ".") for key in schema):
         if value is None:
             return None
         raise UserError(f"{where}: {name} is a section of keys, received {value!r}.")
     if owner:
-        keys = settable_keys(owner)
-        if argument in keys:
-            return keys[argument]
-        raise unknown(f"argument of {component}", argument, keys, where)
+        raise unknown(f"argument of {component}", argument, arguments, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     candidates, meant = _candidates(schema, name), _elsewhere(schema, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,9 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml, many times faster, where PyYAML was built with it."""
 
 
+@functools.lru_cache(maxsize=1024)  # the entries of a sweep share their base files and most of their overrides
 def compose(text: str) -> yaml.Node | None:
-    """The root of a document as a node that knows its line, None for an empty one.
+    """The root of a document as a node that knows its line, None for an empty one; nobody may change it.
 
     Raises:
         yaml.YAMLError: not valid YAML, or nested so deeply that libyaml, which calls itself, would end the process.

@@ -15,7 +15,6 @@ from scipy.stats import ttest_ind
 from graphbench.config import load_config
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
-from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
 from tests.paths import ROOT
 from tests.shipped_sweeps import SWEEPS, shipped_sweep
@@ -278,7 +277,7 @@ def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch
         options = tables.parse(arguments)
         listed += tables.configurations(options.folders)
         if options.sweep is not None:
-            cells = tables.cell_specs(read_sweep(options.sweep), options.records)
+            cells = tables.cell_specs(shipped_sweep(options.sweep.stem), options.records)
             of_sweeps |= {cell.records for cell in cells if record_source(cell.records).run_ids()}
     recorded = {source.path for source in record_sources(Path("results/measured/records"))}
     assert sorted([*listed, *of_sweeps]) == sorted(recorded)
