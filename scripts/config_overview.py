@@ -12,7 +12,7 @@ from pathlib import Path
 
 from graphbench.config import load_config
 from graphbench.preflight import describe
-from graphbench.sweeps.sweep import read_sweep
+from study.shipped_sweeps import shipped_sweep
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 _ROW = re.compile(r"\| \[[\w.-]+\]\(([\w./-]+)\) .*\n")
@@ -42,7 +42,7 @@ def row(file: str) -> str:
 
 def _size(file: str) -> str:
     """The last two columns of a sweep: entries and runs."""
-    sweep = read_sweep(CONFIGS / file)
+    sweep = shipped_sweep(Path(file).stem)
     runs = sum(len(entry.config.tree.run_multiple_splits) or sweep.seeds for entry in sweep.entries)
     return f" {len(sweep.entries)} | {runs} |"
 

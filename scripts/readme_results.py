@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from graphbench.runs.aggregate import Mean
-from graphbench.sweeps import read_sweep
 from graphbench.tables.cli import cell_specs
 from graphbench.tables.sweep_table import Cell, SweepTable, sweep_table
+from study.shipped_sweeps import shipped_sweep
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
@@ -19,7 +19,7 @@ BEGIN, END = "<!-- results: written by scripts.regenerate -->\n", "<!-- end of r
 def page() -> str:
     """README.md with the table of today."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    sweep = read_sweep(ROOT / "configs" / "sweeps" / f"{SWEEP}.yaml")
+    sweep = shipped_sweep(SWEEP)
     specs = cell_specs(sweep, MEASURED / "records" / f"{SWEEP}.jsonl")
     table = sweep_table(SWEEP, specs, published=sweep.published)
     written = f"{BEGIN}{_rows(table)}\n{_protocol(table)}\n{_counts()}\n{END}"

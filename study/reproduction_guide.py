@@ -11,9 +11,9 @@ from pathlib import Path
 from graphbench import shipped
 from graphbench.reproduce import PAPERS, sweeps_of
 from graphbench.runs.records import record_source
-from graphbench.sweeps import read_sweep
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.cli import cell_specs
+from study.shipped_sweeps import shipped_sweep
 
 ROOT = shipped.root()
 MEASURED = ROOT / "results" / "measured" / "README.md"
@@ -57,7 +57,7 @@ def _stored() -> Iterator[tuple[str, tuple[Path, Path]]]:
 
 
 def _row(path: Path, stored: dict[str, tuple[Path, Path]]) -> str:
-    sweep = read_sweep(path)
+    sweep = shipped_sweep(path.stem)
     records, table = stored.get(path.stem, (None, None))
     cells = cell_specs(sweep, records)
     runs = sum(len(cell.run_ids) for cell in cells)

@@ -15,10 +15,9 @@ from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.records import PACKED
 from graphbench.runs.summary import format_mean
-from graphbench.sweeps import read_sweep
 from graphbench.tables.significance import welch
+from study.shipped_sweeps import SWEEPS, shipped_sweep
 
-SWEEPS = Path(__file__).resolve().parents[2] / "configs/sweeps"
 SIZES = {"k": 1e3, "M": 1e6}
 DERIVED = ("gap", "params")
 
@@ -187,8 +186,8 @@ def _aggregate(folder: Path, config_hash: str | None) -> Aggregate:
 @functools.cache
 def _today(table: str) -> Mapping[str, str]:
     """Hash by name of the configurations of a shipped sweep; of those that adopt a pretrained run it is not known."""
-    path = SWEEPS / f"{table}.yaml"
-    configs = [entry.config for entry in read_sweep(path).entries] if path.is_file() else []
+    there = (SWEEPS / f"{table}.yaml").is_file()
+    configs = [entry.config for entry in shipped_sweep(table).entries] if there else []
     return {config.name: config.hash for config in configs if not config.tree.pretrained.dir}
 
 

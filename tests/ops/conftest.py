@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 if os.environ.get("TRITON_INTERPRET") == "1":
+    from tests.ops.patched_once import language_patched_once
     from tests.ops.tensor_cores import products_in_tf32
 
-    __all__ = ["products_in_tf32"]  # a fixture
+    __all__ = ["language_patched_once", "products_in_tf32"]  # fixtures
 
 
 @pytest.fixture

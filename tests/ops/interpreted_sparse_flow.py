@@ -93,17 +93,17 @@ def test_equals_reference(alpha: float, sizes: list[int], small_blocks: None) ->
 
 
 def test_a_padded_batch_has_tiles_without_rows(small_blocks: None) -> None:
-    sizes = [40, 3, 17, 40, 20, 0]  # the last three are padding
+    sizes = [40, 3, 10, 0]  # the last two are padding
     plain = Ragged.from_sizes(sizes, DEVICE)
-    padded = CapacityRagged(plain.ptr, Capacity(graphs=3, padding_graphs=3, nodes=120, edges=0, max_size=40))
-    inputs = inputs_for(plain, 5, 4)
+    padded = CapacityRagged(plain.ptr, Capacity(graphs=2, padding_graphs=2, nodes=53, edges=0, max_size=40))
+    inputs = inputs_for(plain, 5, 4, heads=1)
     both = (values_and_gradients(call(gpu.sparse_flow, ragged, 0.1), inputs) for ragged in (plain, padded))
     for expected, found in zip(*both):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_zeros_are_counted_on_the_way(small_blocks: None) -> None:
-    ragged = Ragged.from_sizes([0, 70, 1, 17, 40], DEVICE)
+    ragged = Ragged.from_sizes([0, 70, 1, 17], DEVICE)
     *scores, v, lam = (x.detach() for x in inputs_for(ragged, 5, 4))
     problem = FlowProblem(*scores, ragged, lam)
     out, fraction = counted_flow(problem, v, backend="gpu")
@@ -155,7 +155,9 @@ def stable_flow(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, v: Tensor, lam: Te
     return ((w * (delta - above).relu()) @ v[:, 0])[:, None]
 
 
-@pytest.mark.parametrize("size", [17, 40], ids=["whole", "tiled"])
+@pytest.mark.parametrize(
+    ("small_blocks", "size"), [("tiles", 17), ("tiles", 40), ("matrices", 17)], indirect=["small_blocks"]
+)
 @pytest.mark.parametrize("s_std", [0.1, 1.0, 3.0, 5.0, 8.0])
 def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> None:
     """No worse than a few roundings of the scores, whose exponentials the flows are, however wide the scores are."""
@@ -172,16 +174,22 @@ def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> Non
         assert error < 4 * torch.finfo(torch.float32).eps * largest, (t_std, alpha, error, largest)
 
 
-@pytest.mark.parametrize("size", [32, 40], ids=["whole", "tiled"])
+@pytest.mark.parametrize(
+    ("small_blocks", "size", "graphs"),
+    [("tiles", 32, 12), ("tiles", 60, 6), ("matrices", 32, 12)],
+    indirect=["small_blocks"],
+)
 @pytest.mark.parametrize("spread", [12.0, 40.0])
-def test_flows_of_any_scores(spread: float, size: int, small_blocks: None) -> None:
+def test_flows_of_any_scores(spread: float, size: int, graphs: int, small_blocks: None) -> None:
     """No rounding hides a key that has flow, and no range of scores overflows: e^60 and e^200 between resistances.
 
     Within e^60 flows are right; beyond, where frictions leave the range of float32 as well, they are numbers. Queries
     are scores and keys unit vectors, so that rows are what is drawn: independent in even graphs, of few different ones
     in odd graphs, as copies of nodes have them.
     """
-    graphs, draw, rows = 12, torch.Generator().manual_seed(0), []
+    if spread == 40.0:
+        graphs //= 3  # every one of their rows leaves the range
+    draw, rows = torch.Generator().manual_seed(0), []
     for graph in range(graphs):
         s, t = (std * torch.randn(size, size, generator=draw) for std in (spread, spread / 2))
         if graph % 2:
@@ -207,7 +215,7 @@ def test_flows_of_any_scores(spread: float, size: int, small_blocks: None) -> No
 def test_half_precision(dtype: torch.dtype, small_blocks: None) -> None:
     """Gradients are rounded twice more than by the reference, which rounds its float32 result only."""
     ragged = Ragged.from_sizes([40, 7], DEVICE)
-    inputs = cast(inputs_for(ragged, 20, 24), dtype)
+    inputs = cast(inputs_for(ragged, 20, 24, heads=1), dtype)
     out = gpu.sparse_flow(*inputs[:5], ragged, inputs[5], 0.1, 0.0)
     assert out.dtype == dtype
     found = errors(ragged, 0.1, inputs)
