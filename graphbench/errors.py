@@ -80,7 +80,7 @@ def _by_likeness(name: str, allowed: Iterable[str], count: int, cutoff: float) -
 
 def neighbour(path: Path, pattern: str = "*") -> str:
     """What beside a path that leads nowhere may be meant, as a sentence with a space before it; empty for nothing."""
-    hint = nearest(path.name, [each.name for each in path.parent.glob(pattern)])
+    hint = nearest(path.name, [each.name for each in path.parent.glob(pattern) if each != path])
     return "" if hint is None else f" Did you mean '{path.parent / hint}'?"
 
 

@@ -184,6 +184,12 @@ def refused_by_us(error: BaseException) -> bool:
     return raised and Path(code.co_filename).is_relative_to(_PACKAGE)
 
 
+def raising_place(error: BaseException) -> str | None:
+    """``file:line: in function`` of a plug-in's own ``raise``; None where code of others made the exception."""
+    frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
+    return _place(frame, line) if _is_own(frame) else None
+
+
 def loaded() -> list[str]:
     """Files, and folders of packages, of all plug-ins."""
     return sorted(map(str, _places))

@@ -152,7 +152,10 @@ def _allowed(key: Key) -> str:
         return "names of " + ", ".join(key.namespaces)
     kind = key.kind.__name__ + (f" of {key.item.__name__}" if key.item else "")
     return (
-        kind + (f", at least {key.minimum:g}" if key.minimum is not None else "") + (" or none" if key.optional else "")
+        kind
+        + (f", at least {key.minimum:g}" if key.minimum is not None else "")
+        + (f", at most {key.maximum:g}" if key.maximum is not None else "")
+        + (" or none" if key.optional else "")
     )
 
 

@@ -57,6 +57,7 @@ def test_an_addition_is_its_files(tmp_path: Path) -> None:
         assert any(line.startswith("PASSED") and name in line for line in report.splitlines()), name
 
 
+@pytest.mark.slow
 def test_a_misspelt_key_of_a_plug_in_is_one_message() -> None:
     plug_in = ADDITIONS / "attention/graphbench/layers/attention/mean_field.py"
     overrides = ["plugins", f"[{plug_in}]", "gt.layer_type", "CustomGatedGCN+MeanField", "gt.MeanField.scal", "2"]

@@ -130,6 +130,16 @@ def test_wrong_input_is_one_message_and_code_2(
             "metric_best auc",
             "line: the epoch is chosen by auc of the validation examples, which has no value for",
         ),
+        ("dataset.task link_pred", "line: dataset.task: task must be one of graph, node; received 'link_pred'"),
+        ("num_threads 100000", "line: num_threads must be at most 1024, received 100000"),
+        (
+            "model.loss_fun mse",
+            "line: model.loss_fun: the loss mse is for regression tasks, this one is binary. Allowed: cross_entropy, ",
+        ),
+        (
+            "model.loss_fun weighted_cross_entropy train.batch_size 1",
+            "line: train.batch_size must be at least 2 for model.loss_fun weighted_cross_entropy, which is 0",
+        ),
     ],
 )
 def test_what_does_not_fit_own_data_is_told_before_training(

@@ -74,6 +74,13 @@ def test_code_of_users_is_blamed_with_its_own_frames_only(
     assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
 
 
+def test_a_refusal_by_a_plug_in_has_key_and_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hers.py").write_text(ATTENTION.replace("super().__init__()", "raise ValueError('dim is odd')"))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 2
+    place = re.escape(str(folder / "hers.py"))
+    assert re.search(rf": gt\.layer_type: dim is odd \({place}:10: in Hers\.__init__\)", capsys.readouterr().err)
+
+
 def test_every_file_of_a_package_is_the_users(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

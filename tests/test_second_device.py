@@ -39,13 +39,16 @@ from tests.test_configs import CONFIGS, ROOT, one_layer
 
 
 def _one_per_method() -> list[object]:
-    """CI takes the first file of every method in every folder."""
+    """The first file of every method, in the long part the first one in every further folder."""
     seen: set[tuple[Path, str]] = set()
+    methods: set[str] = set()
     cases = []
     for path in CONFIGS:
-        method = (path.parent, path.stem.partition("-")[0])
-        marks = pytest.mark.exhaustive if method in seen else ()
-        seen.add(method)
+        method = path.stem.partition("-")[0]
+        marks = pytest.mark.slow if method in methods else ()
+        marks = pytest.mark.exhaustive if (path.parent, method) in seen else marks
+        seen.add((path.parent, method))
+        methods.add(method)
         cases.append(pytest.param(path, id=str(path.relative_to(ROOT / "configs")), marks=marks))
     return cases
 

@@ -21,6 +21,7 @@ class Key:
         holds: bool, int, float, str or list; needed only where the default is None.
         allowed: the valid values of a closed list.
         minimum: smallest valid number (included).
+        maximum: largest valid number (included).
         optional: None is valid as well.
         no_limit: infinity is valid, too: it stands for no limit.
         item: type of the elements of a list; None: any.
@@ -35,6 +36,7 @@ class Key:
     holds: type | None = None
     allowed: Sequence[Any] | None = None
     minimum: float | None = None
+    maximum: float | None = None
     optional: bool = False
     no_limit: bool = False
     item: type | None = None

@@ -41,7 +41,13 @@ TOP = {
     "num_workers": Key(
         0, "", inert="batches are gathered by index arithmetic here, without worker processes", neutral=True
     ),
-    "num_threads": Key(0, "CPU threads of torch; 0: torch's own choice", minimum=0, neutral=True),
+    "num_threads": Key(
+        0,
+        "CPU threads of torch; 0: torch's own choice",
+        minimum=0,
+        maximum=1024,  # ten thousands end the process
+        neutral=True,
+    ),
     "name_tag": Key("", "suffix of the run directory and of the run's name", neutral=True),
     "run_multiple_splits": Key([], "run once per listed split index, seed kept; not together with --repeat", item=int),
     "tensorboard_each_run": Key(False, "write TensorBoard event files", neutral=True),

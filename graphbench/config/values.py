@@ -54,6 +54,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         raise UserError(f"{where}: {name} must be below 2^63, received {value}.")
     if key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
+    if key.maximum is not None and value > key.maximum:
+        raise UserError(f"{where}: {name} must be at most {key.maximum:g}, received {value!r}.")
     if key.item is not None:
         item = Key(None, "", holds=key.item)
         value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]

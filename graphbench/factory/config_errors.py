@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from graphbench import plug_ins
 from graphbench.config import Config
 from graphbench.errors import ArgumentError, NeedsData, UnknownFact, UserError
 
@@ -33,7 +34,8 @@ def config_errors(config: Config, *keys: str, filled: Mapping[str, str] | None =
         raise refusal(f"{_place(config, key)}: {error}") from error
     except ValueError as error:
         key = _first_set(config, keys) or keys[0]
-        raise UserError(f"{_place(config, key)}: {error}") from error
+        raised = plug_ins.raising_place(error)
+        raise UserError(f"{_place(config, key)}: {error}{'' if raised is None else f' ({raised})'}") from error
 
 
 def _place(config: Config, key: str) -> str:

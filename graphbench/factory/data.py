@@ -52,7 +52,8 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     if config.tree.compat == "exphormer":
         context = dataclasses.replace(context, **{name: config.tree.prep[name] for name in _NODE_SET_KEYS})
     arguments = config.component_args("dataset", dataset.format)
-    with config_errors(config, f"dataset.{dataset.format}", "dataset.name"):
+    filled = {name: f"dataset.{name}" for name in vars(context) if name in dataset}
+    with config_errors(config, f"dataset.{dataset.format}", "dataset.name", filled=filled):
         try:
             builder: DatasetBuilder = registry.construct(builder_class, arguments, context)
         except UserError as error:

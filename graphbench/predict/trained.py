@@ -228,6 +228,8 @@ def _model(folder: Path, config: Config, info: DataInfo) -> nn.Module:
     try:
         stored = read_best(find_run(folder, folder.name))["model"]
         model.load_state_dict(stored)
+    except UserError as error:  # written for the key that usually names a run
+        raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
     except RuntimeError as error:
         raise UserError(f"{folder}: its checkpoint does not fit its configuration ({error}).") from error
     return model.eval()

@@ -34,12 +34,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        _move(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
     sync_folder(path.parent)
+
+
+def _move(temporary: Path, path: Path) -> None:
+    """To its place; an error is one of the file that somebody has asked for."""
+    try:
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager

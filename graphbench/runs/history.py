@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -38,7 +39,7 @@ def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str
     content = file.read_bytes()
     written = record.curves.get(split) if record else None
     if written not in (None, hashlib.sha256(content).hexdigest()):
-        logger.warning("%s is not what its run has written: its curve is left out", file)
+        _tell_left_out(file)
         return []
     lines = []
     for line in content.decode(errors="replace").splitlines():
@@ -47,6 +48,11 @@ def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str
             if isinstance(values, dict) and "epoch" in values and all(map(_is_number_or_null, values.values())):
                 lines.append(values)
     return lines
+
+
+@functools.cache  # curves are read for several figures of a page
+def _tell_left_out(file: Path) -> None:
+    logger.warning("%s is not what its run has written: its curve is left out", file)
 
 
 def _is_number_or_null(value: object) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench.contract import Capturable, broken, versions, written_to
 from graphbench.errors import check_one_of
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
-from graphbench.registry import FromContext
+from graphbench.registry import FromContext, components
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_labels, kind_of
 
@@ -25,6 +25,7 @@ class Loss(Capturable, ABC):
         registered_name: set by :func:`~graphbench.registry.register`.
         kinds: of task that it is for.
         row_wise: whether every row has a loss of its own, whose mean (or sum) it is, so that rows can be weighted.
+        least_rows: of a batch that it says something about; smaller batches have loss and gradient 0.
 
     Args:
         task_type: see ``structures.data_info.TASK_TYPES``.
@@ -35,12 +36,17 @@ class Loss(Capturable, ABC):
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[str, ...]] = ()
     row_wise: ClassVar[bool] = False
+    least_rows: ClassVar[int] = 1
 
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
         self.kind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
-            raise ValueError(f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")
+            fitting = [each.registered_name for each in components("tasks/losses") if self.kind in each.kinds]
+            raise ValueError(
+                f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}. "
+                f"Allowed: {', '.join(fitting)}"
+            )
         check_one_of(("mean", "sum"), size_average=size_average)
         self.out_dim = out_dim
         self.size_average = size_average

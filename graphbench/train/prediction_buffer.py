@@ -106,8 +106,9 @@ class PredictionBuffer:
     def compute(self, task: Task, only: Sequence[str] | None = None) -> dict[str, float]:
         """Loss and metrics.
 
-        The loss is the mean over rows of the batch losses, as GraphGPS logs it (a weighted cross-entropy depends on
-        how the rows were batched); where none were collected it is that of all rows together.
+        The loss is the mean over rows of the batch losses, as GraphGPS logs it (a weighted cross-entropy, and one of
+        which labels are missing, depend on how the rows were batched); where none were collected it is that of all
+        rows together.
 
         Args:
             task: gives loss and metrics.

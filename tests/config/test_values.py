@@ -41,6 +41,7 @@ def test_conversion(key: Key, received: Any, value: Any) -> None:
         (Key(1, ""), {"a": 1}, "is not a section; it takes an integer"),
         (Key(1, ""), None, "received nothing"),
         (Key(1, "", minimum=1), 0, "must be at least 1, received 0"),
+        (Key(1, "", maximum=8), 9, "must be at most 8, received 9"),
         (Key(1.0, ""), math.nan, "must be a finite number, received nan"),
         (Key("layer", "", allowed=("layer", "batch")), "bach", "Did you mean 'batch'"),
         (Key([], "", item=int), [1, "two"], r"x\.y\[1\] must be an integer, received 'two'"),

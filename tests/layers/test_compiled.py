@@ -26,12 +26,12 @@ SIZES = ((9, 4), (7, 1, 12, 2, 5, 5), (3, 1, 1, 14, 6, 8), (13, 2, 7), (2, 2, 10
 compiled for one: no batch has one graph, one node or no edge, and all sizes of the second one differ."""
 TOLERANCE = 1e-12
 GPS = [
-    ("CustomGatedGCN", "Transformer", "batch"),
     ("GINE", "Transformer", "layer"),
-    ("GENConv", "SFi", "graph"),
-    (None, "GECO", "batch"),
-    (None, "Gradformer", "batch"),
     (None, "FFGT", "none"),
+    pytest.param("CustomGatedGCN", "Transformer", "batch", marks=pytest.mark.slow),
+    pytest.param("GENConv", "SFi", "graph", marks=pytest.mark.slow),
+    pytest.param(None, "GECO", "batch", marks=pytest.mark.slow),
+    pytest.param(None, "Gradformer", "batch", marks=pytest.mark.slow),
     pytest.param("GINE", "Performer", "batch", marks=pytest.mark.slow),
     pytest.param(None, "BigBird", "layer", marks=pytest.mark.slow),
     pytest.param(None, "Exphormer", "batch", marks=pytest.mark.slow),
@@ -255,6 +255,7 @@ def test_a_compiled_layer_is_copied_and_stored_as_it_was() -> None:
     assert copy.deepcopy(block)._compiled_call_impl is None
 
 
+@pytest.mark.slow
 def test_tapes_end_with_their_graph() -> None:
     """What is kept for a backward pass goes with it, and with outputs of which nobody asks a gradient."""
     block = make("layers/blocks", "gcnconv").train()

@@ -176,7 +176,7 @@ def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> Non
 
 @pytest.mark.parametrize(
     ("small_blocks", "size", "graphs"),
-    [("tiles", 32, 12), ("tiles", 60, 6), ("matrices", 32, 12)],
+    [("tiles", 32, 12), ("tiles", 40, 12), ("matrices", 32, 12)],
     indirect=["small_blocks"],
 )
 @pytest.mark.parametrize("spread", [12.0, 40.0])

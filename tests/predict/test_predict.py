@@ -220,6 +220,8 @@ def test_graphs_that_do_not_look_like_those_of_the_training_are_refused(trained:
         graphbench.load_run(tmp_path)
     with pytest.raises(UserError, match=r"there is no folder results/ring\. Did you mean 'results/rings'\?"):
         graphbench.load_run("results/ring")
+    with pytest.raises(UserError, match=r"there is no folder results/rings/0/record\.json\.$"):
+        graphbench.load_run("results/rings/0/record.json")
     other = tmp_path / "mixed"
     shutil.copytree("results/rings", other)
     text = (other / "1/config.yaml").read_text()

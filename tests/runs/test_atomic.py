@@ -64,6 +64,13 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
         assert told.startswith(f"{tmp_path / name}: No space left on device. ")
 
 
+def test_a_folder_in_the_way_is_told_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(OSError, match=r"/page\.html'$"):
+        atomic.write_text(tmp_path / "page.html", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "model"
 

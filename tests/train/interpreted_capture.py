@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.ops.patched_once import language_patched_once
 from tests.train.step_tape import on_second_device
 from tests.train.test_captured_step import assert_replays_are_the_steps
+
+__all__ = ["language_patched_once"]  # a fixture
 
 # On tiles of a graph without rows; nothing of them is stored.
 pytestmark = [

@@ -151,6 +151,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
         tiny_trainer(tmp_path, reporters=[Bomb(1, 2, twice)]).run()
 
 
+@pytest.mark.slow
 def test_sigterm_from_outside(tmp_path: Path) -> None:
     process = start(tmp_path, "--sleep", "0.05")
     wait_for(process, "epoch 1 batch 2")

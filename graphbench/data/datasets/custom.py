@@ -25,7 +25,7 @@ from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
 from graphbench.data.splits import PARTS, Splits, mask_splits
 from graphbench.data.store import GraphStore
-from graphbench.errors import ArgumentError, UserError, check_one_of
+from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
 from graphbench.registry import FromContext
 
 logger = logging.getLogger("graphbench")
@@ -47,6 +47,8 @@ _MODES = (
     "scaffold",
 )
 _UNREAD = "Masks of nodes are read with dataset.transductive true, of a single graph; here whole graphs are split."
+_READ = ("edge_index", "x", "edge_attr", "y", "num_nodes", "train_mask", "val_mask", "test_mask", "split", "smiles")
+"""Names of fields of a graph."""
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
@@ -121,6 +123,8 @@ class CustomGraphs(DatasetBuilder):
             store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
         except (ValueError, RuntimeError, TypeError) as error:
             raise UserError(f"{where}: {error}.") from error
+        for name, meant in _misspelt(graphs[0]):
+            logger.warning("%s: '%s' of a graph is not read. Did you mean '%s'?", where, name, meant)
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         unread = (
@@ -226,6 +230,14 @@ class CustomGraphs(DatasetBuilder):
         if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
         return {"standard": mask_splits(*masks, what=str(self.path or self.function))}
+
+
+def _misspelt(graph: GraphLike) -> list[tuple[str, str]]:
+    """Names in a graph that nothing reads, with what each is likely to be; such a field is missing from the graph."""
+    keys = getattr(graph, "keys", None)
+    given = list(map(str, keys())) if callable(keys) else []
+    absent = [name for name in _READ if name not in given]
+    return [(name, meant) for name in given if name not in _READ and (meant := nearest(name, absent)) is not None]
 
 
 def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:

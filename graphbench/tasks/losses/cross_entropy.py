@@ -60,6 +60,7 @@ class WeightedCrossEntropy(Loss):
 
     kinds = ("binary", "multiclass")
     capturable = True
+    least_rows = 2
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""

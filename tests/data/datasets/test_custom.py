@@ -180,6 +180,16 @@ def test_features_that_ask_for_gradients_are_data() -> None:
     assert torch.equal(store.gather([1, 0]).x, torch.cat([graphs[1].x, graphs[0].x]).detach())
 
 
+@pytest.mark.parametrize("form", [dict, lambda fields: Data(**fields)], ids=["dict", "Data"])
+def test_a_misspelt_field_is_told(form: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    fields = {"x": torch.ones(2, 3), "edge_index": edges, "edge_atr": torch.ones(2, 1), "pos": torch.ones(2, 2)}
+    _load(tmp_path, [form(fields | {"y": torch.tensor([label])}) for label in (0, 1)])
+    assert [record.message.partition(": ")[2] for record in caplog.records] == [
+        "'edge_atr' of a graph is not read. Did you mean 'edge_attr'?"
+    ]
+
+
 def test_classes_without_an_example_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert _load(tmp_path, [_graph([1]), _graph([3])]).card.out_dim == 4
     assert "no example has class 0, 2: " in caplog.text
