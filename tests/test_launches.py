@@ -16,7 +16,7 @@ if GPU:
     pytest.skip("counted on the device in Python, whose place a GPU takes", allow_module_level=True)
 
 
-LONG = ("lrgb/gps-peptides-func", "lrgb/sfi-peptides-func")
+LONG = ("lrgb/gps-peptides-func", "lrgb/sfi-peptides-func", "gnnbench/geco-zinc")
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_a_whole_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sum("train/tally.py" in each for each in waits) <= 4 * epochs + 3  # a total per split and epoch
 
 
-@pytest.mark.parametrize("name", ["gradformer-zinc", "gps-zinc"])
+@pytest.mark.parametrize("name", [pytest.param("gradformer-zinc", marks=pytest.mark.slow), "gps-zinc"])
 def test_batches_are_gathered_there(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a GPU holds the whole data set (``train.resident``)."""
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))

@@ -33,7 +33,10 @@ BLOCKS = "train.sampler random_node val.sampler blocks"
         "train.sampler random_node train.train_parts 4 val.sampler blocks",
         "train.sampler random_node train.train_parts 4 val.sampler full_batch",
         "train.sampler neighbor train.neighbor_sizes [5,-1] train.batch_size 64 val.sampler random_node",
-        "train.sampler shadow train.neighbor_sizes [5,5] train.batch_size 32 val.sampler shadow",
+        pytest.param(
+            "train.sampler shadow train.neighbor_sizes [5,5] train.batch_size 32 val.sampler shadow",
+            marks=pytest.mark.slow,
+        ),
         "train.sampler cluster train.train_parts 8 train.batch_size 2 val.sampler blocks",
         "train.sampler saint_node train.batch_size 600 train.iter_per_epoch 4 train.sample_coverage 5",
         "train.sampler saint_edge train.batch_size 400 train.iter_per_epoch 4 val.sampler blocks",

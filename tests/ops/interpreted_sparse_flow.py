@@ -211,6 +211,17 @@ def test_flows_of_any_scores(spread: float, size: int, graphs: int, small_blocks
         assert error < 64 * torch.finfo(torch.float32).eps * (1 + s.abs().max().item() + t.abs().max().item()), error
 
 
+@pytest.mark.parametrize("alpha", [1.0, math.inf])
+def test_keys_with_flow_far_above_the_lowest_keep_their_ratio(alpha: float, small_blocks: None) -> None:
+    """A row whose scores span more than a number holds is solved once more, from the highest key that has flow."""
+    scores = torch.tensor([[60.0, 50.0, -70.0], [50.0, -70.0, 58.0], [-90.0, 1.0, 0.0]], device=DEVICE)[:, None]
+    unit, lam = torch.eye(3, device=DEVICE)[:, None], torch.tensor([0.01], device=DEVICE)
+    inputs = [math.sqrt(3) * scores, unit, torch.zeros_like(scores), unit, unit]
+    exact = stable_flow(*(x.double() for x in inputs), lam.double(), alpha)
+    found = gpu.sparse_flow(*inputs, Ragged.from_sizes([3], DEVICE), lam, alpha, 0.0)
+    torch.testing.assert_close(found, exact.float(), rtol=64 * 90 * torch.finfo(torch.float32).eps, atol=1e-30)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision(dtype: torch.dtype, small_blocks: None) -> None:
     """Gradients are rounded twice more than by the reference, which rounds its float32 result only."""
