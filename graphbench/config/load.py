@@ -78,10 +78,14 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     tree = nested(values)
     tree.freeze()
     tag = values["name_tag"]
-    if "/" in tag or "\\" in tag:
+    if "/" in tag or "\\" in tag or not tag.isprintable():
         raise UserError(
-            f"{origin['name_tag']}: name_tag is a part of the run folder's name, not a path, received '{tag}'."
+            f"{origin['name_tag']}: name_tag is a part of the run folder's name, not a path or several lines, "
+            f"received {tag!r}."
         )
+    splits = tree.run_multiple_splits
+    if len(set(splits)) < len(splits):
+        raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
     return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code)
 
 

@@ -90,6 +90,8 @@ MESSAGES = {
     "misspelt without its section": ("batchsize: 3\n", r"x\.yaml:1: .*Did you mean 'train\.batch_size'\?"),
     "text where a list is": ("plugins: mine.py\n", r"must be a list, received 'mine.py' \(str\). Write \[mine.py\]"),
     "a path as a tag": ("name_tag: a/b\n", r"x\.yaml:1: name_tag is a part of the run folder's name, not a path"),
+    "lines as a tag": ('name_tag: "a\\nb"\n', r"x\.yaml:1: name_tag is a .*, not a path or several lines"),
+    "a split twice": ("run_multiple_splits: [0, 1, 0]\n", r"x\.yaml:1: run_multiple_splits names a split twice: \[0"),
     "an empty file": ("# nothing\n", r"x\.yaml: names no key: is the file empty\?"),
     "an anchor in itself": ("print: &a [*a]\n", r"x\.yaml:1: contains itself: is an anchor"),
     "a section in itself": ("gt: &a {gt: *a}\n", r"x\.yaml:1: contains itself: is an anchor"),
