@@ -22,15 +22,14 @@ from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, names, read_published
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Mean
-from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.sweep_table import Cell, sweep_cells
 from study import coverage_page, results_page
+from study.shipped_sweeps import SWEEPS, shipped_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
-SWEEPS = ROOT / "configs/sweeps"
 RECORDS = ROOT / "results/measured/records"
 PAGE = ROOT / "docs/coverage.md"
 RESULTS = ROOT / "docs/results.md"
@@ -170,7 +169,7 @@ def _otherwise(table: str, row: PublishedRow, found: Mapping[PublishedRow, Cover
 
 def read_sweeps() -> list[Sweep]:
     """All shipped sweeps."""
-    return [read_sweep(path) for path in sorted(SWEEPS.glob("*.yaml"))]
+    return [shipped_sweep(path.stem) for path in SWEEPS]
 
 
 @exit_codes

@@ -45,7 +45,7 @@ TOP = {
         0,
         "CPU threads of torch; 0: torch's own choice",
         minimum=0,
-        maximum=1024,  # ten thousands end the process
+        maximum=1024,  # PyTorch ends the process for 100,000
         neutral=True,
     ),
     "name_tag": Key("", "suffix of the run directory and of the run's name", neutral=True),

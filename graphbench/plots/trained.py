@@ -17,7 +17,7 @@ from graphbench.factory.parts import training_info
 from graphbench.factory.transforms import batch_transform
 from graphbench.run_inputs import read_finished
 from graphbench.structures import GraphBatch
-from graphbench.train.pretrained import find_run, load_parameters, read_best
+from graphbench.train.pretrained import load_parameters, read_best_of
 from graphbench.train.seeding import seed_everything
 
 
@@ -67,11 +67,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     Raises:
         UserError: no such run or graph, or the run kept no checkpoint.
     """
-    try:
-        run = find_run(path, 0)
-        best = read_best(run)
-    except UserError as error:  # written for the key that usually names a run
-        raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
+    run, best = read_best_of(path, 0)
     finished = read_finished(run)
     record, config, raw, splits = finished.record, finished.config, finished.raw, finished.splits
     examples = splits.parts()[split]

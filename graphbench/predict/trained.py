@@ -28,7 +28,7 @@ from graphbench.runs.record import RunRecord
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.train.hub import PARAMETERS, local_folder
-from graphbench.train.pretrained import find_run, read_best
+from graphbench.train.pretrained import read_best_of
 from graphbench.transforms.algorithms.cache import apply
 
 
@@ -226,10 +226,8 @@ def _info(folder: Path, config: Config) -> DataInfo:
 def _model(folder: Path, config: Config, info: DataInfo) -> nn.Module:
     model = build_model(config, info)
     try:
-        stored = read_best(find_run(folder, folder.name))["model"]
-        model.load_state_dict(stored)
-    except UserError as error:  # written for the key that usually names a run
-        raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
+        _, best = read_best_of(folder, folder.name)
+        model.load_state_dict(best["model"])
     except RuntimeError as error:
         raise UserError(f"{folder}: its checkpoint does not fit its configuration ({error}).") from error
     return model.eval()

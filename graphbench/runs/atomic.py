@@ -63,7 +63,7 @@ def making_folder(path: Path) -> Iterator[Path]:
             temporary.mkdir()
             _remove_abandoned(path, temporary)
             yield temporary
-            temporary.rename(path)
+            _move(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -62,6 +62,15 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
     return run
 
 
+def read_best_of(folder: Path | str, run_id: str | int) -> tuple[Path, dict[str, Any]]:
+    """:func:`find_run` and :func:`read_best` for a command that is given the folder: messages do not name the key."""
+    try:
+        run = find_run(folder, run_id)
+        return run, read_best(run)
+    except UserError as error:
+        raise UserError(str(error).removeprefix("pretrained.dir: ")) from None
+
+
 def read_best(run: Path) -> dict[str, Any]:
     """``epoch``, ``metric``, ``value`` and ``model`` of a run's best epoch.
 

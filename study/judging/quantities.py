@@ -186,8 +186,8 @@ def _aggregate(folder: Path, config_hash: str | None) -> Aggregate:
 @functools.cache
 def _today(table: str) -> Mapping[str, str]:
     """Hash by name of the configurations of a shipped sweep; of those that adopt a pretrained run it is not known."""
-    there = (SWEEPS / f"{table}.yaml").is_file()
-    configs = [entry.config for entry in shipped_sweep(table).entries] if there else []
+    is_shipped = any(path.stem == table for path in SWEEPS)
+    configs = [entry.config for entry in shipped_sweep(table).entries] if is_shipped else []
     return {config.name: config.hash for config in configs if not config.tree.pretrained.dir}
 
 

@@ -15,8 +15,8 @@ from graphbench.config import load_config
 from graphbench.config.settings import differences
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import PackedRecords, read_packed, record_sources, write_packed
+from study.shipped_sweeps import SWEEPS, shipped_sweep
 from tests.paths import ROOT
-from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 STORED = [path for path in sorted((ROOT / "results/measured/records").glob("*.jsonl")) if path.suffixes == [".jsonl"]]
 OVERRIDDEN = {

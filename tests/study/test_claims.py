@@ -21,8 +21,8 @@ from study.judging.quantities import measured, published
 from study.judging.recorded import recorded
 from study.judging.rules import judge, references
 from study.judging.verdicts import Claim, decide, read_claims
+from study.shipped_sweeps import shipped_sweep
 from tests.paths import ROOT
-from tests.shipped_sweeps import shipped_sweep
 
 CLAIMS = ROOT / "study/claims.yaml"
 

@@ -10,7 +10,7 @@ from graphbench.published.table import names, read_published
 from study import results_page
 from study.coverage import PAGE, RESULTS, Coverage, coverage
 from study.coverage_page import NOT_NAMED, NOT_REPRODUCED, page, reasons
-from tests.shipped_sweeps import SWEEPS, shipped_sweep
+from study.shipped_sweeps import SWEEPS, shipped_sweep
 
 pytestmark = pytest.mark.slow  # all entries of all sweeps are built
 

@@ -16,8 +16,8 @@ from graphbench.config import load_config
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
 from graphbench.tables import cli as tables
+from study.shipped_sweeps import SWEEPS, shipped_sweep
 from tests.paths import ROOT
-from tests.shipped_sweeps import SWEEPS, shipped_sweep
 
 MEASURED = ROOT / "results/measured"
 CONFIGS = ROOT / "configs/nodes"

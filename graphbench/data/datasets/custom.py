@@ -8,6 +8,7 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, read_field
+from graphbench.data.graph_records import GraphLike, GraphRecord, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
@@ -47,7 +48,7 @@ _MODES = (
     "scaffold",
 )
 _UNREAD = "Masks of nodes are read with dataset.transductive true, of a single graph; here whole graphs are split."
-_READ = ("edge_index", "x", "edge_attr", "y", "num_nodes", "train_mask", "val_mask", "test_mask", "split", "smiles")
+_READ = (*(each.name for each in fields(GraphRecord)), *(f"{part}_mask" for part in PARTS), "split", "smiles")
 """Names of fields of a graph."""
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
