@@ -135,8 +135,8 @@ def _of_system(error: OSError) -> UserError | RunFailed:
     reason = error.strerror or str(error)
     if error.errno in _EXHAUSTED:
         return RunFailed(
-            f"{place}{reason}. Nothing half-written is left; give the same command again once there is room: training "
-            "goes on where the last checkpoint was."
+            f"{place}{reason}. Nothing half-written is left; give the same command again once there is room: a "
+            "training goes on where its last checkpoint was."
         )
     if error.errno == errno.ENOLCK:
         return UserError(

@@ -124,7 +124,13 @@ def register(
         where = fitting[0]
         _check_contract(where, component)
         for alias in (name, *aliases):
+            if "+" in alias:
+                raise UserError(
+                    f"{plug_ins.place(component)}: the name '{alias}' has a '+', which joins names in a configuration."
+                )
             present = _registered[where].get(alias)
+            if present is None and alias in _sources(where) and not component.__module__.startswith("graphbench."):
+                present = lookup(where, alias)
             if present is not None and not _same_source(present, component):
                 raise UserError(
                     f"{plug_ins.place(component)}: the name '{alias}' is already taken in {where} by "

@@ -116,6 +116,15 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
     if y is None:
         return
     task = build_task(config, info)
+    if card.transductive and info.task_type != "classification_multilabel":
+        for name, rows in splits.parts().items():
+            missing = y[rows].isnan() if y.is_floating_point() else y[rows] < 0
+            unknown = rows[missing.reshape(len(rows), -1).any(1)]
+            if len(unknown):
+                raise UserError(
+                    f"{config.where('dataset.split_mode')}: the part '{name}' of the split names {info.task} "
+                    f"{int(unknown[0])}, which has no target (y is {y[unknown[0]].tolist()})."
+                )
     with config_errors(config, "dataset.task_type"):
         # Of one graph's nodes those in a split: the others may have no targets.
         task.check_targets(y[torch.cat(list(splits.parts().values()))] if card.transductive else y)

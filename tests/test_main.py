@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -203,3 +204,32 @@ def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(
     kept = [path for path in run_dir.iterdir() if path.name.startswith("0.")]
     assert len(kept) == 1
     assert json.loads((kept[0] / "record.json").read_text()) == record
+
+
+@pytest.mark.parametrize(
+    ("task_type", "y", "metric", "said"),
+    [
+        ("regression", [0.5, math.nan, *[0.25] * 14], "mae", "names node 1, which has no target (y is [nan])"),
+        ("classification", [0, -1, *[1] * 14], "accuracy", "names node 1, which has no target (y is -1)"),
+    ],
+)
+def test_nodes_without_target_are_in_no_split(
+    task_type: str, y: list[float], metric: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    node = torch.arange(len(y))
+    graph = {"x": torch.randn(len(y), 3), "edge_index": torch.stack([node, node.roll(1)]), "y": torch.tensor(y)}
+    torch.save([graph], "graphs.pt")
+    loss = "l1" if task_type == "regression" else "cross_entropy"
+    nodes = (
+        f"dataset.task node dataset.task_type {task_type} dataset.transductive true gnn.head node "
+        f"dataset.custom.metric {metric} model.loss_fun {loss} train.batch_size 1"
+    ).split()
+    assert main(["--cfg", "rings.yaml", *nodes]) == 2
+    assert f"the part 'train' of the split {said}" in capsys.readouterr().err
+    assert main(["--cfg", "rings.yaml", *nodes, "dataset.split_mode", "random", "dataset.split_file", ""]) == 2
+    assert "'random' is no protocol of this data set" in capsys.readouterr().err
+    Path("split.json").write_text(json.dumps({"train": [0, 2, 3], "val": [4, 5], "test": [6, 7]}))
+    assert main(["--cfg", "rings.yaml", *nodes]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -80,6 +81,20 @@ class Plain(Silent):
 def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace: str | None, message: str) -> None:
     with pytest.raises(UserError, match=message):
         registry.register("X", namespace=namespace)(component)
+
+
+def test_a_plug_in_cannot_take_the_name_of_a_shipped_component_that_nobody_has_imported(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN.format(context="", own="gain: float = 2.0").replace("OwnNames", "DFi"))
+    code = f"from graphbench import plug_ins; plug_ins.load_plugin({str(tmp_path / 'mine.py')!r})"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert re.search(
+        r"UserError: .*mine\.py:6: the name 'DFi' is already taken in layers/attention by DFi of ", ended.stderr
+    )
+
+
+def test_a_name_has_no_sign_that_joins_names() -> None:
+    with pytest.raises(UserError, match=r"the name 'A\+B' has a '\+', which joins names"):
+        registry.register("A+B")(registry.lookup("layers/attention", "DFi"))
 
 
 def test_a_parameter_without_annotation_is_a_key_of_the_type_of_its_default() -> None:

@@ -7,6 +7,7 @@ which a data set publishes further splits (``geom-gcn``, ``folds``).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -294,8 +295,11 @@ def _fixed(request: SplitRequest) -> Splits:
 def _sliced(request: SplitRequest) -> Splits:
     """Three half-open ranges of the data's own order."""
     ranges = list(request.sizes or ())
-    if len(ranges) != 3 or any(not isinstance(bounds, Sequence) or len(bounds) != 2 for bounds in ranges):
-        raise UserError(f"split_mode 'sliced': dataset.split must be three [low, high] pairs, received {ranges}.")
+    pairs = [bounds for bounds in ranges if isinstance(bounds, Sequence) and len(bounds) == 2]
+    if len(ranges) != 3 or len(pairs) != 3 or any(type(bound) is not int for bounds in pairs for bound in bounds):
+        raise UserError(
+            f"split_mode 'sliced': dataset.split must be three [low, high] pairs of whole numbers, received {ranges}."
+        )
     return Splits.of(*(np.arange(low, high) for low, high in ranges))
 
 
@@ -341,9 +345,13 @@ PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
 
 def _three(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
     values = list(default if request.sizes is None else request.sizes)
-    if len(values) != 3 or not all(isinstance(value, int | float) for value in values):
+    if len(values) != 3 or not all(_is_size(value) for value in values):
         raise UserError(f"dataset.split must be {shape}, received {values}.")
     return values[0], values[1], values[2]
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _labelled(request: SplitRequest) -> np.ndarray:

@@ -151,18 +151,28 @@ def read_split_file(path: str | Path) -> Splits:
     """
     shape = 'JSON {"train": [...], "val": [...], "test": [...]} with example numbers counted from 0'
     try:
-        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"), object_pairs_hook=_once)
     except OSError as error:
         raise UserError(f"split file {path} cannot be read: {error.strerror or error}. Expected: {shape}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"split file {path} is no JSON ({error}). Expected: {shape}.") from None
     if not isinstance(content, dict) or sorted(content) != sorted(PARTS):
         received = sorted(content) if isinstance(content, dict) else type(content).__name__
         raise UserError(f"split file {path} holds {received}. Expected: {shape}.")
     for name in PARTS:
-        if not isinstance(content[name], list) or not all(type(number) is int for number in content[name]):
+        if not isinstance(content[name], list) or not all(
+            type(number) is int and abs(number) < 2**63 for number in content[name]
+        ):
             raise UserError(f"split file {path}: '{name}' is no list of whole numbers. Expected: {shape}.")
     return Splits.of(content["train"], content["val"], content["test"])
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose names must differ: of two parts of one name the parser would take the last."""
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"'{twice[0]}' is there twice")
+    return dict(pairs)
 
 
 def mask_splits(*masks: Any, what: str) -> tuple[Splits, ...]:

@@ -63,6 +63,11 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     if builder.card is not None:
         _check_card(config, _selected_by(config, builder.card))
         check_mode(dataset.split_mode, builder.card.split_modes, where=config.where("dataset.split_mode"))
+    if dataset.split_file and dataset.split_mode != "fixed":
+        raise UserError(
+            f"{config.where('dataset.split_file')}: dataset.split_file is read with dataset.split_mode fixed only, "
+            f"received {dataset.split_mode}. Set it to fixed, or leave the file out."
+        )
     _check_indices(config, {} if builder.card is None else builder.card.split_counts)
     return builder
 

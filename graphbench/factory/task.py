@@ -18,9 +18,35 @@ from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import StatisticMetric
 from graphbench.tasks.task import Task, logged_metrics
 
+_TIMES = ("time_epoch", "time_iter")
+_OF_RECORDS = (
+    "epoch",
+    "eta",
+    "eta_hours",
+    "gpu_memory",
+    "loss",
+    "lr",
+    "n",
+    "params",
+    "runs",
+    "time_epoch",
+    "time_iter",
+)
+"""Names that stand beside those of metrics in records and curves, where ``_std`` and ``_n`` are added to these."""
+
 
 def build_task(config: Config, info: DataInfo) -> Task:
-    """Loss and metrics of the configuration."""
+    """Loss and metrics of the configuration.
+
+    Raises:
+        UserError: a metric is for other tasks, or its name is one that records have for something else.
+    """
+    for name in config.tree.custom_metrics:
+        if name in _OF_RECORDS or name.endswith(("_std", "_n")):
+            raise UserError(
+                f"{config.where('custom_metrics')}: a metric cannot be called '{name}': records have this name for "
+                f"something else ({', '.join(_OF_RECORDS)}, and what ends in _std or _n)."
+            )
     card = None if config.tree.metric_best == "auto" else dataset_builder(config).card
     of_card = [] if card is None else [card.metric]  # reported whatever selects the epoch
     names = list(dict.fromkeys([*logged_metrics(info), *of_card, *config.tree.custom_metrics]))

@@ -29,6 +29,7 @@ class Predictions:
         node: (R,) number of the node inside its graph; None for one row per graph.
         threshold: what :class:`~graphbench.predict.calibration.Calibration` has measured: (K,) half widths of the
             intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
+        label_threshold: probability above which a label of a binary or multilabel task is 1 (``model.thresh``).
     """
 
     task_type: str
@@ -36,6 +37,7 @@ class Predictions:
     graph: Tensor
     node: Tensor | None = None
     threshold: Tensor | None = None
+    label_threshold: float = 0.5
 
     @property
     def of_runs(self) -> Tensor:
@@ -72,13 +74,15 @@ class Predictions:
 
     @property
     def label(self) -> Tensor:
-        """(R,) most probable class; (R, K) 0 or 1 per label of a multilabel task.
+        """(R,) most probable class, or 0 or 1 of a binary task; (R, K) 0 or 1 per label of a multilabel task.
 
         Raises:
             ValueError: of a regression.
         """
         if self.task_type == "classification_multilabel":
-            return (self.probability > 0.5).long()
+            return (self.probability > self.label_threshold).long()
+        if self.runs.shape[2] == 1:
+            return (self.probability[:, 1] > self.label_threshold).long()
         return self.probability.argmax(1)
 
     @property

@@ -92,7 +92,7 @@ class TrainedModel:
         sizes = store.sizes[list(chosen)] if per_node else torch.ones(len(chosen), dtype=torch.int64)
         graph = torch.repeat_interleave(torch.arange(len(chosen)), sizes)
         node = torch.cat([torch.arange(count) for count in sizes.tolist()]) if per_node else None
-        return Predictions(self.info.task_type, runs, graph, node)
+        return Predictions(self.info.task_type, runs, graph, node, label_threshold=self.config.tree.model.thresh)
 
     def calibrate(self, graphs: Any = None, *, coverage: float = 0.9) -> Calibration:
         """Temperature and threshold, for ``calibration.of(model.predict(new_graphs))``.
@@ -183,7 +183,8 @@ def load_run(folder: str | Path) -> TrainedModel:
     if len(set(names)) < len(names):
         raise UserError(f"{folder}: one run is there twice, as a copied folder; records of its runs: {names}.")
     configs = [run_configuration(path) for path in folders]
-    other = next((path for path, config in zip(folders, configs, strict=True) if config.hash != configs[0].hash), None)
+    hashes = [record_of(path).config_hash for path in folders]  # without what tells the runs of one from each other
+    other = next((path for path, each in zip(folders, hashes, strict=True) if each != hashes[0]), None)
     if other is not None:
         raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")
     infos = [_info(path, config) for path, config in zip(folders, configs, strict=True)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,11 @@ def test_masks_become_numbers() -> None:
         ({"mode": "fixed", "sizes": [0.8, 0.1, 0.1]}, "must be three counts"),
         ({"mode": "fixed", "split_file": "nowhere.json"}, "nowhere.json cannot be read: No such file"),
         ({"mode": "sliced", "sizes": [0.8, 0.1, 0.1]}, r"three \[low, high\] pairs"),
+        ({"mode": "random", "sizes": [math.nan, 0.5, 0.5]}, r"must be three ratios.*received \[nan, 0.5, 0.5\]"),
+        ({"mode": "random", "sizes": [True, True, True]}, "must be three ratios"),
+        ({"mode": "random-class", "sizes": [2, math.inf, 20]}, r"must be \[per class, val, test\]"),
+        ({"mode": "sliced", "sizes": [[0, "a"], [90, 120], [120, 150]]}, "pairs of whole numbers"),
+        ({"mode": "sliced", "sizes": [[0, 90.7], [91, 120], [120, 150]]}, "pairs of whole numbers"),
         ({"mode": "sliced", "sizes": [[0, 5], [4, 6], [6, 9]]}, "example 4 is in 'train' and in 'val'"),
     ],
 )
@@ -160,6 +166,9 @@ def test_every_mistake_has_its_message(arguments: dict[str, Any], message: str) 
         ("[1]", "holds list"),
         ('{"train": [0], "valid": [1], "test": [2]}', r"holds \['test', 'train', 'valid'\]. Expected"),
         ('{"train": [0.5], "val": [1], "test": [2]}', "'train' is no list of whole numbers"),
+        ('{"train": [0], "train": [1], "val": [1], "test": [2]}', "is no JSON .*'train' is there twice"),
+        (f'{{"train": [{2**70}], "val": [1], "test": [2]}}', "'train' is no list of whole numbers"),
+        ("[" * 100_000, "is no JSON"),
         ('{"train": [0, 0], "val": [1], "test": [2]}', "part 'train' names an example twice"),
         ('{"train": [0], "val": [-1], "test": [2]}', "part 'val' names example -1"),
     ],

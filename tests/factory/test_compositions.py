@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.factory.data import declared_info
@@ -16,6 +17,7 @@ from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.transforms import build_transforms
 from graphbench.preflight import check, describe
+from graphbench.tasks.metrics.accuracy import Accuracy
 from tests.paths import ROOT
 from tests.synthetic_batch import SIZES, batch_like
 
@@ -149,6 +151,21 @@ def test_what_no_layer_reads_is_told(overrides: str, told: bool, caplog: pytest.
     describe(config)
     assert ("which none of these layers reads" in caplog.text) == told
     assert any("which none of these layers reads" in notice for notice in check(config).config.notices) == told
+
+
+def test_a_split_file_that_nothing_would_read_is_refused() -> None:
+    with pytest.raises(UserError, match=r"line: dataset.split_file is read with dataset.split_mode fixed only"):
+        check(load_config(MUTAG, ["dataset.split_file", "mine.json"]))
+
+
+@pytest.mark.parametrize("name", ["epoch", "loss", "mae_std", "f1_n"])
+def test_a_metric_with_the_name_of_something_else_in_records_is_refused(name: str) -> None:
+    registry.register(name)(type("Mine", (Accuracy,), {}))
+    try:
+        with pytest.raises(UserError, match=f"line: a metric cannot be called '{name}': records have this name for"):
+            check(load_config(MUTAG, ["custom_metrics", f"[{name}]"]))
+    finally:
+        registry.forget("tasks/metrics", name)
 
 
 @pytest.mark.parametrize(

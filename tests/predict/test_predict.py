@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import errno
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,7 @@ dataset:
    split_file: split.json, custom: {{function: "graphs_{task}_{task_type}.py:rings"}}}}
 posenc_LapPE: {{enable: False}}
 posenc_RWSE: {{kernel: {{times: [1, 2, 3]}}, dim_pe: 4, model: Linear}}
-model: {{loss_fun: {loss}}}
+model: {{loss_fun: {loss}, thresh: 0.4}}
 gnn: {{head: {head}, dim_inner: 16}}
 gt: {{layer_type: GIN+SFi, dim_hidden: 16, layers: 1}}
 optim: {{max_epoch: 2, num_warmup_epochs: 0}}
@@ -101,7 +102,9 @@ def test_predictions_give_the_metric_of_the_record(trained: Any) -> None:
     try:
         for seed in ("0", "1"):
             model = graphbench.load_run(f"results/rings/{seed}")
-            name, value = _score(task_type, graphs, model.predict(graphs, batch_size=3))
+            predictions = model.predict(graphs, batch_size=3)
+            assert predictions.label_threshold == 0.4
+            name, value = _score(task_type, graphs, predictions)
             record = json.loads(Path(f"results/rings/{seed}/record.json").read_text())
             [stored] = [s["value"] for s in record["scores"] if (s["split"], s["name"]) == ("test", name)]
             assert value == pytest.approx(stored, rel=1e-5)
@@ -116,6 +119,15 @@ def test_runs_together_are_their_mean_with_deviations(trained: Any) -> None:
     torch.testing.assert_close(both.values, (alone[0].values + alone[1].values) / 2)
     torch.testing.assert_close(both.std, torch.stack([each.values for each in alone]).std(0))
     assert alone[0].std is None
+
+
+@pytest.mark.parametrize("trained", ["graph regression"], indirect=True)
+def test_the_folds_of_a_cross_validation_predict_together(trained: Any) -> None:
+    _, graphs, _ = trained
+    folds = "dataset.split_mode cv-kfold-3 run_multiple_splits [0,1,2] dataset.split_file '' name_tag folds"
+    line = graphbench.run(graphbench.load_config("rings.yaml", [*shlex.split(folds), "num_threads", "1"]))
+    model = graphbench.load_run(line["run_dir"])
+    assert model.predict(graphs).runs.shape == (3, len(graphs), 1)
 
 
 def test_the_command_writes_files_and_an_export_predicts_the_same(
@@ -294,8 +306,12 @@ def test_kinds_of_targets(tmp_path: Path) -> None:
     binary = Predictions("classification_binary", torch.tensor([[[2.0], [-1.0]]]), graph)
     assert binary.label.tolist() == [1, 0]
     torch.testing.assert_close(binary.probability.sum(1), torch.ones(2))
-    labels = Predictions("classification_multilabel", torch.tensor([[[2.0, -1.0], [-1.0, 0.5]]]), graph)
+    scores = torch.tensor([[[2.0, -1.0], [-1.0, 0.5]]])
+    labels = Predictions("classification_multilabel", scores, graph)
     assert labels.label.tolist() == [[1, 0], [0, 1]]
+    assert dataclasses.replace(labels, label_threshold=0.2).label.tolist() == [[1, 1], [1, 1]]
+    assert dataclasses.replace(binary, label_threshold=0.2).label.tolist() == [1, 1]
+    assert dataclasses.replace(binary, label_threshold=0.9).label.tolist() == [0, 0]
     assert "label" not in labels.columns()
     with pytest.raises(ValueError, match="no probabilities"):
         _ = Predictions("regression", torch.zeros(1, 2, 1), graph).probability

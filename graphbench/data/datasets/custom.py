@@ -182,9 +182,9 @@ class CustomGraphs(DatasetBuilder):
 
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None
-        classes = self.transductive and not store.y.is_floating_point() and store.y.numel() > 0
+        missing = store.y.isnan() if self.task_type == "regression" else store.y == NO_TARGET
         # Nodes without a target belong to no split that is drawn.
-        modes = ("standard", "fixed") if classes and int(store.y.min()) == NO_TARGET else _MODES
+        modes = ("standard", "fixed") if self.transductive and bool(missing.any()) else _MODES
         vocabularies = {}
         for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
             if isinstance(tensor, Tensor) and not tensor.is_floating_point():
