@@ -30,7 +30,10 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "graphbench.layers.contract",
         ("LocalLayer", "GlobalAttention", "StatefulAttention", "BlockwiseAttention", "Block"),
     ),
-    "Base classes of encoders": ("graphbench.encoders.contract", ("FeatureEncoder", "ColumnEncoder", "BatchEncoder")),
+    "Base classes of encoders": (
+        "graphbench.encoders.contract",
+        ("FeatureEncoder", "PositionalEncoder", "ColumnEncoder", "BatchEncoder"),
+    ),
     "Base class of transforms": ("graphbench.transforms.base", ("Transform",)),
     "Base class of data sets": ("graphbench.data.builder", ("DatasetBuilder",)),
     "Base class of losses": ("graphbench.tasks.loss", ("Loss",)),

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import build_model, console
+from graphbench import build_model, console, registry
 from graphbench.config import load_config
+from graphbench.factory.batch_dependence import TOLERANCE, batch_dependence
 from graphbench.runs.records import record_source
 from tests.paths import ROOT
 from tests.test_docs import COMMANDS, GUIDES
@@ -142,11 +143,11 @@ def test_yaml_blocks_are_configurations_that_build(
     """Blocks that are part of a file are laid over the quickstart; sweep files are planned in sweeps/test_guide.py."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    (tmp_path / "my_attention.py").write_text(_plugin())
+    (tmp_path / "my_additions.py").write_text(_plug_ins())
     for block in _blocks(guide, "yaml"):
         if re.search(r"^(sweep:|- \{)", block, re.MULTILINE):
             continue
-        text = block.replace("_base_: quickstart.yaml", "_base_: configs/quickstart.yaml\nplugins: [my_attention.py]")
+        text = _with_plug_ins(block)
         if "_base_" not in text and "gnn:" not in text:
             text = f"_base_: configs/quickstart.yaml\n{text}"
         (tmp_path / "block.yaml").write_text(text)
@@ -155,7 +156,33 @@ def test_yaml_blocks_are_configurations_that_build(
             assert sum(each.numel() for each in build_model(config).parameters()) > 0
 
 
-def _plugin() -> str:
-    """CONTRIBUTING's layer."""
-    [block] = [block for block in _blocks(ROOT / "CONTRIBUTING.md", "python") if "MeanField" in block]
-    return block
+def _plug_ins() -> str:
+    """CONTRIBUTING's layer, and its encoder with the transform that it reads."""
+    return "\n".join(block for block in _blocks(ROOT / "CONTRIBUTING.md", "python") if "@register(" in block)
+
+
+def _with_plug_ins(block: str) -> str:
+    return block.replace("_base_: quickstart.yaml", "_base_: configs/quickstart.yaml\nplugins: [my_additions.py]")
+
+
+ADDED = {"MeanField": "layers/attention", "DegreeSE": "encoders/positional"}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_additions_of_the_guide_predict(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word by word, data and encodings included: what stands in ``batch.pe`` under another key is read by nobody."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "my_additions.py").write_text(_plug_ins())
+    [yaml] = [block for block in _blocks(ROOT / "CONTRIBUTING.md", "yaml") if name in block]
+    (tmp_path / "block.yaml").write_text(_with_plug_ins(yaml))
+    config = load_config(tmp_path / "block.yaml", TINY)
+    component = registry.lookup(ADDED[name], name)
+    called: list[object] = []
+    forward = component.forward
+    monkeypatch.setattr(component, "forward", lambda *given: called.append(given) or forward(*given))
+    dependence = batch_dependence(config)
+    assert called
+    assert dependence is not None
+    assert not dependence.is_random
+    assert dependence.change < TOLERANCE

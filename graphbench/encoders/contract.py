@@ -83,14 +83,47 @@ class PositionalEncoder(nn.Module, Capturable):
 
     Attributes:
         registered_name: also the name of the configuration's group, ``posenc_<Name>``.
-        transform: name of the transform whose output it reads, or None. Keys of ``posenc_<Name>`` are arguments of
-            both.
+        transform: name of the transform whose outputs it reads by :meth:`encoding`, or None. Keys of
+            ``posenc_<Name>`` are arguments of both.
         level: whether its rows are nodes or edges.
     """
 
     registered_name: ClassVar[str] = ""
     transform: ClassVar[str | None] = None
     level: ClassVar[Literal["node", "edge"]] = "node"
+
+    def encoding(self, batch: GraphBatch, output: str, columns: int | None = None) -> Tensor:
+        """An output of this encoder's transform: ``batch.pe["<Name>.<output>"]``, at level ``edge`` ``batch.edge_pe``.
+
+        Args:
+            batch: the graphs.
+            output: name of the transform's output, e.g. ``"eigvecs"``.
+            columns: numbers per node or edge that the encoder was built for; None for any.
+
+        Returns:
+            (N, columns) or (E, columns); a trailing dimension of one is dropped.
+
+        Raises:
+            ValueError: not there, or of another width.
+        """
+        name = self.registered_name or type(self).__name__
+        key, field = f"{name}.{output}", "edge_pe" if self.level == "edge" else "pe"
+        encodings = batch.edge_pe if self.level == "edge" else batch.pe
+        if key not in encodings:
+            raise ValueError(
+                f"{name} reads batch.{field}['{key}'], which its transform computes; the batch has "
+                f"{sorted(encodings) or 'no encodings'}"
+            )
+        values = encodings[key]
+        if not values.numel() and columns is not None:
+            return values.new_zeros(values.shape[0], columns)
+        flat = values.flatten(1) if values.dim() > 1 else values[:, None]
+        if columns is not None and flat.shape[1] != columns:
+            raise ValueError(
+                f"{name} was built for {columns} numbers per {self.level}, batch.{field}['{key}'] has "
+                f"{flat.shape[1]} (shape {tuple(values.shape)})"
+            )
+        return flat
 
 
 class ColumnEncoder(PositionalEncoder):

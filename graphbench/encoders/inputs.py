@@ -45,43 +45,6 @@ def edge_features(batch: GraphBatch, reader: str) -> Tensor:
     return batch.edge_attr
 
 
-def precomputed(batch: GraphBatch, encoder: str, output: str, columns: int | None, *, edges: bool = False) -> Tensor:
-    """The output of a transform for an encoder, in ``batch.pe`` (or ``batch.edge_pe``).
-
-    Args:
-        batch: the graphs.
-        encoder: registered name of the encoder, e.g. ``"LapPE"``.
-        output: name of the transform's output, e.g. ``"eigvecs"``.
-        columns: numbers per node or edge the encoder was built for; None for any.
-        edges: edge-wise instead of node-wise numbers.
-
-    Returns:
-        (N, columns) or (E, columns); a trailing dimension of one is dropped.
-
-    Raises:
-        ValueError: not there, or of another width.
-    """
-    name = f"{encoder}.{output}"
-    field = "edge_pe" if edges else "pe"
-    encodings = batch.edge_pe if edges else batch.pe
-    if name not in encodings:
-        raise ValueError(
-            f"{encoder} reads batch.{field}['{name}'], which its transform computes; the batch has "
-            f"{sorted(encodings) or 'no encodings'}"
-        )
-    values = encodings[name]
-    if not values.numel() and columns is not None:
-        return values.new_zeros(values.shape[0], columns)
-    flat = values.flatten(1) if values.dim() > 1 else values[:, None]
-    if columns is not None and flat.shape[1] != columns:
-        row = "edge" if edges else "node"
-        raise ValueError(
-            f"{encoder} was built for {columns} numbers per {row}, batch.{field}['{name}'] has {flat.shape[1]} "
-            f"(shape {tuple(values.shape)})"
-        )
-    return flat
-
-
 def embed(table: nn.Embedding, categories: Tensor, reader: str) -> Tensor:
     """(..., dim) rows of ``table`` for categories (...).
 

@@ -24,14 +24,18 @@ class Transform(ABC):
     A subclass states ``version`` and ``outputs``, implements :meth:`__call__`, and keeps every constructor argument as
     an attribute of the same name (they are part of the address in the cache).
 
+    Of an encoder's transform ``<Name>`` is the registered name of the *encoder*, which reads the outputs by
+    ``self.encoding(batch, "<output>")``, so that two encoders may have one transform with other arguments. Of what a
+    layer or model asks for (``required_transforms``) it is the name of the transform.
+
     ======== =============================================== =======================================
     level    outputs                                         where a store has them
     ======== =============================================== =======================================
-    node     (N, ...)                                        ``store.pe["<name>.<output>"]``
-    edge     (E, ...)                                        ``store.edge_pe["<name>.<output>"]``
+    node     (N, ...)                                        ``store.pe["<Name>.<output>"]``
+    edge     (E, ...)                                        ``store.edge_pe["<Name>.<output>"]``
     pair     ``distance`` (sum of n_g^2,) uint8              ``store.pairs``
-             others (sum of n_g^2, ...)                      ``store.pair_pe["<name>.<output>"]``
-    edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<name>"]``
+             others (sum of n_g^2, ...)                      ``store.pair_pe["<Name>.<output>"]``
+    edge_set ``index`` (2, M) numbered inside each graph,    ``store.edge_sets["<Name>"]``
              ``ptr`` (G+1,), optionally ``attr`` (M, ...)
     hops     ``row_ptr`` (N+1,), ``col`` (P,), ``hop`` (P,)  ``store.hops``
     ======== =============================================== =======================================

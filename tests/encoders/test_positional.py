@@ -366,6 +366,7 @@ def _empty(frequencies):
         (lambda: EquivStableLapPE(4, raw_norm_type="layer"), "EquivStableLapPE: raw_norm_type must be none"),
         (lambda: RWSEEdge(4, []), r"RWSEEdge: times must name at least one.*received none"),
         (lambda: RWSEEdge(4, [1])(_lap_batch()), r"RWSEEdge reads batch.edge_pe\['RWSEEdge.landing'\].*no encodings"),
+        (lambda: ERE(4)(_lap_batch()), r"ERE reads batch.edge_pe\['ERE.resistance'\]"),
         (lambda: ERE(4, layers=0), "must be at least 1, received 0"),
         (lambda: ERN(4, model="mlp"), "Linear, DeepSet or Transformer, received 'mlp'"),
         (lambda: ERN(4, model="DeepSet", layers=0), "layers must be at least 1, received 0"),

@@ -3,7 +3,7 @@
 A :class:`~graphbench.encoders.contract.ColumnEncoder` maps a batch to (N, dim_pe), or (E, dim_pe) with
 ``level = "edge"``; a :class:`~graphbench.encoders.contract.BatchEncoder` maps ``(h, batch)`` to ``(h', batch')``. The
 class attribute ``transform`` names the transform whose output it reads
-(:func:`graphbench.encoders.inputs.precomputed`); keys of ``posenc_<Name>`` are arguments of both::
+(``self.encoding(batch, output)``); keys of ``posenc_<Name>`` are arguments of both::
 
     posenc_RWSE: {enable: true, dim_pe: 16, kernel: {times_func: "range(1,17)"}}
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack
 from graphbench.errors import ArgumentError, UnknownFact, check_at_least
 from graphbench.registry import FromContext, register
@@ -86,7 +85,7 @@ class ERN(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
-        rows = precomputed(batch, "ERN", "embedding", None).to(next(self.parameters()).dtype)
+        rows = self.encoding(batch, "embedding").to(next(self.parameters()).dtype)
         h = self._of_set(rows) if self.linear is None else self._of_row(rows, self.linear)
         return self.post_mlp(h)
 
@@ -148,7 +147,7 @@ class ERE(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(E, dim_pe) encodings of the edges."""
-        h = precomputed(batch, "ERE", "resistance", 1, edges=True).to(next(self.parameters()).dtype)
+        h = self.encoding(batch, "resistance", 1).to(next(self.parameters()).dtype)
         for linear in self.mlp:
             h = linear(h).relu()
         return h

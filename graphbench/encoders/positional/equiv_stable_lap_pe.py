@@ -11,7 +11,6 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import BatchEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
 from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
@@ -50,7 +49,7 @@ class EquivStableLapPE(BatchEncoder):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """``h`` as it came, and the batch with the encoding."""
-        eigvecs = precomputed(batch, "EquivStableLapPE", "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
+        eigvecs = self.encoding(batch, "eigvecs", self.max_freqs).to(self.lin.weight.dtype)
         eigvecs = eigvecs.nan_to_num(0.0)
         if self.raw_norm is not None:
             eigvecs = self.raw_norm(eigvecs, batch)

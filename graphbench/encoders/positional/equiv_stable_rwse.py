@@ -10,7 +10,6 @@ from typing import ClassVar
 from torch import Tensor
 
 from graphbench.encoders.contract import BatchEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
 from graphbench.errors import ArgumentError
 from graphbench.registry import register
@@ -47,7 +46,7 @@ class EquivStableRWSE(BatchEncoder):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """``h`` as it came, and the batch with the encoding."""
-        landing = precomputed(batch, "EquivStableRWSE", "landing", self.num_times).to(h.dtype)
+        landing = self.encoding(batch, "landing", self.num_times).to(h.dtype)
         if self.raw_norm is not None:
             landing = self.raw_norm(landing, batch)
         return h, batch.with_state(stable_encoding=landing)

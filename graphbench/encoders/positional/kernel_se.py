@@ -12,7 +12,6 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.norm import BatchNorm
@@ -62,7 +61,7 @@ class KernelSE(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
-        numbers = precomputed(batch, self.registered_name, self.output, self.num_times)
+        numbers = self.encoding(batch, self.output, self.num_times)
         numbers = numbers.to(next(self.parameters()).dtype)
         if self.raw_norm is not None:
             numbers = self.raw_norm(numbers, batch)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder, PositionalEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import ReLUStack, raw_norm, relu_linear
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.ops.eigen_pairs import eigen_pairs, sum_present
@@ -91,10 +90,10 @@ class LaplacianEncoder(PositionalEncoder):
     def encode(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
         dtype = self.lin_in.weight.dtype
-        eigvecs = precomputed(batch, self.registered_name, "eigvecs", self.max_freqs).to(dtype)
+        eigvecs = self.encoding(batch, "eigvecs", self.max_freqs).to(dtype)
         if self.by_frequency:
             return self._by_frequency(eigvecs, batch)
-        eigvals = precomputed(batch, self.registered_name, "eigvals", self.max_freqs).to(dtype)
+        eigvals = self.encoding(batch, "eigvals", self.max_freqs).to(dtype)
         pairs, present = eigen_pairs(eigvecs, eigvals, batch.ragged, flip=self.training)
         if self.raw_norm is not None:
             pairs = self.raw_norm(pairs, batch)

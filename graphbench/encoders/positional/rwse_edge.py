@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.activation import activation
 from graphbench.layers.norm import BatchNorm
@@ -53,6 +52,6 @@ class RWSEEdge(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(E, dim_pe) encodings of the edges."""
-        landing = precomputed(batch, "RWSEEdge", "landing", self.columns, edges=True)
+        landing = self.encoding(batch, "landing", self.columns)
         normed = self.norm_in(landing.to(self.norm_out.weight.dtype), batch, "edge")
         return self.norm_out(self.mlp(normed), batch, "edge")

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import NormedMLP, over_rows
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
@@ -74,7 +73,7 @@ class SignNet(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
-        eigvecs = precomputed(batch, "SignNet", "eigvecs", self.max_freqs).to(self.rho.dtype)
+        eigvecs = self.encoding(batch, "eigvecs", self.max_freqs).to(self.rho.dtype)
         absent = torch.isnan(eigvecs)
         v = eigvecs.masked_fill(absent, 0.0).unsqueeze(2)
         h = self.phi(v, batch) + self.phi(-v, batch)  # (N, max_freqs, phi_out_dim)

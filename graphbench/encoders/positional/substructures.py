@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import embed_columns, precomputed
+from graphbench.encoders.inputs import embed_columns
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.layers.module_list import Modules
 from graphbench.registry import register
@@ -67,7 +67,7 @@ class Substructures(ColumnEncoder):
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes, (E, dim_pe) of the edges."""
         tables = list(self.tables)
-        counts = precomputed(batch, self.registered_name, "counts", len(tables), edges=self.level == "edge")
+        counts = self.encoding(batch, "counts", len(tables))
         return embed_columns(tables, torch.minimum(counts.long(), self.limits), self.registered_name)
 
 

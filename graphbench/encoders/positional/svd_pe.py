@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
 from graphbench.errors import check_at_least
 from graphbench.ops.segment import segment_flip
@@ -44,7 +43,7 @@ class SVDPE(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(N, dim_pe) encodings of the nodes."""
-        rows = precomputed(batch, "SVDPE", "vectors", self.rank).to(self.lin.weight.dtype)
+        rows = self.encoding(batch, "vectors", self.rank).to(self.lin.weight.dtype)
         if self.training:
             coin = torch.randint(0, 2, (batch.num_graphs, self.rank), device=batch.device)
             rows = segment_flip(rows, coin, batch.ragged)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import BatchEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.encoders.mlp import raw_norm
 from graphbench.errors import ArgumentError, check_at_least
 from graphbench.registry import FromContext, register
@@ -52,7 +51,7 @@ class WavePE(BatchEncoder):
 
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:
         """New node states (N, dim + c), and the batch with the encoding."""
-        wavelets = precomputed(batch, "WavePE", "wavelets", self.num_scales).to(h.dtype)
+        wavelets = self.encoding(batch, "wavelets", self.num_scales).to(h.dtype)
         if self.raw_norm is not None:
             wavelets = self.raw_norm(wavelets, batch)
         position = self.lin_position(wavelets)

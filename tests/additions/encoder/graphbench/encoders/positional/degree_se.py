@@ -7,7 +7,6 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from graphbench.encoders.contract import ColumnEncoder
-from graphbench.encoders.inputs import precomputed
 from graphbench.registry import register
 from graphbench.structures import GraphBatch
 
@@ -31,5 +30,5 @@ class DegreeSE(ColumnEncoder):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Encodes every node."""
-        out: Tensor = self.lin(precomputed(batch, self.registered_name, "degree", 1))
+        out: Tensor = self.lin(self.encoding(batch, "degree", 1))
         return out
