@@ -1,9 +1,10 @@
-"""Explains a configuration: ``graphbench check FILE [KEY VALUE ...] [--all] [--measure]``.
+"""Explains a configuration: ``graphbench check FILE [KEY VALUE ...] [--all] [--measure] [--contract]``.
 
 Every value that was set, with the file and line that set it; ``--all`` has the defaults, too. Then what it builds:
 data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
 epochs in a temporary folder and says how long they took, how much memory they held, and whether graphs of a batch
-change each other's predictions; it needs the data.
+change each other's predictions; it needs the data. ``--contract`` checks the layers that come from plug-ins as
+:func:`graphbench.testing.check_layer` does, on random graphs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from graphbench.config import load_config
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
+from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 
 if TYPE_CHECKING:
@@ -35,10 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", default=[], metavar="KEY VALUE", help="as for graphbench train")
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
     parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
+    parser.add_argument("--contract", action="store_true", help="check layers of plug-ins on random graphs")
     options = parser.parse_intermixed_args(arguments)
     config = load_config(options.file, options.overrides)
     _print_values(config, everything=options.all)
     _print_costs(config)
+    if options.contract:
+        _print_contract(config)
     if options.measure:
         _print_measured(options)
     return 0
@@ -68,6 +73,24 @@ def _print_costs(config: Config) -> None:
         f"{facts['params']:,} trainable parameters: {held / 2**20:.1f} MiB with gradients and "
         f"{config.tree.optim.optimizer}, activations of a batch not counted"
     )
+
+
+def _print_contract(config: Config) -> None:
+    from graphbench.factory.config_errors import config_errors
+    from graphbench.factory.layers import layers_in_use
+    from graphbench.plug_ins import place
+    from graphbench.testing import check_layer, layer_checks
+
+    own = [each for each in layers_in_use(config) if not each[2].__module__.startswith("graphbench.")]
+    for group, name, component in own:
+        try:
+            with config_errors(config, f"{group}.{name}"):
+                check_layer(component, **config.component_args(group, name))
+        except AssertionError as error:
+            raise UserError(f"{place(component)}: {error}") from error
+        print(f"contract: {name} passes {', '.join(layer_checks(component))}")
+    if not own:
+        print("contract: no layer of this configuration comes from a plug-in; the package's own pass it in its tests")
 
 
 def _print_measured(options: argparse.Namespace) -> None:

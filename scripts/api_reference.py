@@ -40,6 +40,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Base class of metrics": ("graphbench.tasks.metric", ("Metric",)),
     "Base class of heads": ("graphbench.heads.contract", ("Head",)),
     "Base class of models": ("graphbench.models.contract", ("Model",)),
+    "Checks for layers of your own": ("graphbench.testing", ("check_layer", "layer_checks", "example_batch")),
     "Abilities": ("graphbench.contract", ()),
     "Registering": ("graphbench.registry", ("register",)),
 }

@@ -77,6 +77,7 @@ TESTED_THROUGH = {
     "train/schedule.py": "train/test_trainer.py",
     "train/signals.py": "train/test_checkpointer.py",
     "train/state.py": "train/test_checkpointer.py",
+    "testing": "testing/test_layers.py",
     "transforms/algorithms/all_pairs.py": "transforms/test_shortest_paths.py",
     "transforms/context.py": "transforms/test_contract.py",
     "vocabulary.py": "structures/test_data_info.py",

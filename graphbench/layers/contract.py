@@ -4,7 +4,7 @@ A model is a stack of blocks. A block of ``gt.layer_type: GCN+SFi`` holds sublay
 attention, that read the same state; a name of ``layers/blocks`` is a complete block. All take ``(h, e, batch)``:
 node states h (N, dim), edge states e (E, dim_edge) or None, and the :class:`~graphbench.structures.GraphBatch`.
 
-Rules for every layer, checked by ``tests/layers/test_contract.py``: no padding, no wait for the device (reading
+Rules for every layer, checked by :func:`graphbench.testing.check_layer`: no padding, no wait for the device (reading
 a value, boolean indexing), nothing written onto the batch, outputs of a graph independent of its batch-mates.
 """
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from graphbench import registry
 from graphbench.layers.gps import GPSBlock
-from graphbench.structures import GraphBatch
+from graphbench.testing.checks import check_dropout
+from graphbench.testing.layers import DIM, call_local, layer_subject
 from tests.contract import (
     CHECKS,
     Subject,
@@ -22,18 +23,7 @@ from tests.contract import (
     shaken,
 )
 
-DIM = 12
 ROOMS = ("layers/local", "layers/attention", "layers/blocks")
-CONTEXT: dict[str, Any] = {
-    "dim": DIM,
-    "dim_in": DIM,
-    "dim_out": DIM,
-    "dim_edge": DIM,
-    "heads": 3,
-    "max_nodes": 12,
-    "act": "gelu",
-    "dropout": 0.0,
-}
 
 
 def components(room: str) -> list[str]:
@@ -44,27 +34,13 @@ def components(room: str) -> list[str]:
 EVERY = [pytest.param(room, name, id=f"{room.split('/')[1]}-{name}") for room in ROOMS for name in components(room)]
 
 
-def make(room: str, name: str, **context: Any) -> nn.Module:
-    """The component as build.py makes it, in float64."""
-    torch.manual_seed(0)
-    return shaken(registry.construct(registry.lookup(room, name), {**CONTEXT, **context}).double())
-
-
 def subject_of(room: str, name: str, **context: Any) -> Subject:
-    module = make(room, name, **context)
-    if room == "layers/attention":
-        return Subject(module, _call_attention, {"h": "node"}, {"h": DIM})
-    return Subject(module, _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+    return layer_subject(registry.lookup(room, name), **context)
 
 
-def _call_attention(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
-    h = module(batch.x, batch.edge_attr, batch)
-    return {"h": h[0] if isinstance(h, tuple) else h}
-
-
-def _call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
-    h, e, *_ = module(batch.x, batch.edge_attr, batch)
-    return {"h": h, "e": e}
+def make(room: str, name: str, **context: Any) -> nn.Module:
+    """The component as factory/layers.py makes it, in float64."""
+    return subject_of(room, name, **context).module
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -94,11 +70,7 @@ def test_layer_in_float32_stays_float32(room: str, name: str) -> None:
 def test_dropout_acts_in_training_only(room: str, name: str) -> None:
     if "dropout" not in registry.parameters(registry.lookup(room, name)):
         pytest.skip(f"{name} takes no dropout")
-    subject, batch = subject_of(room, name, dropout=0.5), example_batch()
-    subject.module.train()
-    assert not torch.equal(subject(batch)["h"], subject(batch)["h"])
-    subject.module.eval()
-    assert torch.equal(subject(batch)["h"], subject(batch)["h"])
+    check_dropout(subject_of(room, name, dropout=0.5), example_batch())
 
 
 @pytest.mark.parametrize("name", components("layers/local"))
@@ -165,7 +137,7 @@ def _block(local: str | None, attention: str | None, norm: str) -> Subject:
         act="relu",
         norm=norm,
     )
-    return Subject(shaken(block.double()), _call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+    return Subject(shaken(block.double()), call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
 
 
 @pytest.mark.parametrize(("local", "attention", "norm"), _blocks())

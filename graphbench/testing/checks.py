@@ -1,0 +1,217 @@
+"""Checks that every component has to pass, whatever room it lies in; a failure is an ``AssertionError`` that says why.
+
+A check works on a :class:`Subject`: a module and the way it is called on a batch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from graphbench.structures import GraphBatch
+from graphbench.testing.graphs import alone, edges_of, example_batch, permutations, permuted, tensors_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tested.
+
+    Attributes:
+        module: in float64 where tolerances matter; parameters away from special values (:func:`shaken`).
+        call: ``(module, batch) -> outputs by name``.
+        level: for every output whether its rows are ``"node"``, ``"edge"`` or ``"graph"``.
+        width: columns of every output.
+    """
+
+    module: nn.Module
+    call: Callable[[nn.Module, GraphBatch], Mapping[str, Tensor]]
+    level: Mapping[str, str]
+    width: Mapping[str, int]
+
+    def __call__(self, batch: GraphBatch) -> Mapping[str, Tensor]:
+        """Outputs by name."""
+        return self.call(self.module, batch)
+
+
+def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Moves parameters and running statistics away from 0 and 1, where forgotten terms do not show."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+        for name, buffer in module.named_buffers():
+            if name.endswith(("running_mean", "running_var")):
+                buffer.add_(0.3 * torch.rand(buffer.shape, generator=generator, dtype=buffer.dtype))
+    return module
+
+
+def check_outputs(subject: Subject, batch: GraphBatch) -> None:
+    """Shapes as announced, type of the parameters, nothing infinite; in training and in evaluation."""
+    for training in (True, False):
+        subject.module.train(training)
+        outputs = subject(batch)
+        _require(set(outputs) == set(subject.level), f"outputs are {sorted(outputs)}, not {sorted(subject.level)}")
+        rows = {"node": batch.num_nodes, "edge": batch.num_edges, "graph": batch.num_graphs}
+        for name, value in outputs.items():
+            shape = (rows[subject.level[name]], subject.width[name])
+            _require(value.shape == shape, f"{name} has shape {tuple(value.shape)}, not {shape}")
+            _require(bool(torch.isfinite(value).all()), f"{name} is not finite (training={training})")
+
+
+def check_batch_independence(subject: Subject, batch: GraphBatch, tolerance: float = 1e-10) -> None:
+    """In evaluation a graph's outputs are the same alone and in company."""
+    subject.module.eval()
+    together = subject(batch)
+    for graph in range(batch.num_graphs):
+        for name, value in subject(alone(batch, graph)).items():
+            expected = _rows_of(together[name], batch, graph, subject.level[name])
+            assert_close(value, expected, tolerance, f"{name} of graph {graph} depends on its batch-mates")
+
+
+def check_permutation(subject: Subject, batch: GraphBatch, tolerance: float = 1e-10) -> None:
+    """Other node numbers permute node outputs, other edge order edge outputs; graph outputs stay."""
+    subject.module.eval()
+    node, edge = permutations(batch)
+    before, after = subject(batch), subject(permuted(batch, node, edge))
+    order = {"node": node, "edge": edge, "graph": torch.arange(batch.num_graphs)}
+    for name, level in subject.level.items():
+        assert_close(after[name], before[name][order[level]], tolerance, f"{name} depends on the numbering")
+
+
+def check_gradients(subject: Subject, batch: GraphBatch, without: frozenset[str] = frozenset()) -> None:
+    """Every parameter gets a finite gradient, and every matrix one that is not zero.
+
+    Args:
+        subject: what is tested.
+        batch: with at least one edge.
+        without: parameters that get none by design (the norm of a missing branch).
+    """
+    subject.module.eval()
+    subject.module.zero_grad(set_to_none=True)
+    loss = _total(value * torch.cos(torch.arange(value.numel())).view_as(value) for value in subject(batch).values())
+    loss.backward()
+    for name, parameter in subject.module.named_parameters():
+        if name in without:
+            _require(parameter.grad is None, f"{name} should get no gradient")
+            continue
+        if parameter.grad is None:
+            raise AssertionError(f"no gradient reaches {name}")
+        _require(bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite")
+        if parameter.dim() > 1:
+            _require(bool(parameter.grad.abs().max() > 0), f"the gradient of {name} is zero")
+    subject.module.zero_grad(set_to_none=True)
+
+
+def check_corner_cases(subject: Subject, example: Callable[..., GraphBatch] = example_batch) -> None:
+    """No graphs, empty graphs, one node, no edges: shapes fit, values and gradients are finite.
+
+    Args:
+        subject: what is tested.
+        example: like :func:`example_batch`, called with ``sizes`` and ``edges``.
+    """
+    for sizes, edges in (((), True), ((0,), True), ((0, 3, 0), True), ((1,), True), ((4, 3), False), ((2, 1), False)):
+        batch = example(sizes, edges=edges)
+        check_outputs(subject, batch)
+        for training in (True, False):
+            subject.module.train(training)
+            subject.module.zero_grad(set_to_none=True)
+            total = _total(subject(batch).values())
+            if total.requires_grad:
+                total.backward()
+            for name, parameter in subject.module.named_parameters():
+                finite = parameter.grad is None or bool(torch.isfinite(parameter.grad).all())
+                case = f"graphs of {sizes} nodes, edges={edges}, training={training}"
+                _require(finite, f"the gradient of {name} is not finite for {case}")
+    subject.module.zero_grad(set_to_none=True)
+
+
+def check_untouched(subject: Subject, batch: GraphBatch) -> None:
+    """Forward and backward leave the batch as it was."""
+    before = {name: value.clone() for name, value in tensors_of(batch)}
+    subject.module.train()
+    _total(subject(batch).values()).backward()
+    subject.module.zero_grad(set_to_none=True)
+    after = dict(tensors_of(batch))
+    _require(after.keys() == before.keys(), "something was added to the batch, or taken from it")
+    for name, value in before.items():
+        _require(torch.equal(value, after[name]), f"{name} of the batch was modified")
+
+
+def check_state_dict(subject: Subject, batch: GraphBatch) -> None:
+    """All state is in the state_dict: a copy with other parameters gives the same outputs after loading."""
+    other = Subject(shaken(copy.deepcopy(subject.module), seed=5), subject.call, subject.level, subject.width)
+    other.module.load_state_dict(subject.module.state_dict())
+    subject.module.eval()
+    other.module.eval()
+    before, after = subject(batch), other(batch)
+    for name, value in before.items():
+        _require(torch.equal(value, after[name]), f"{name} depends on more than the state_dict has")
+
+
+def check_determinism(subject: Subject, batch: GraphBatch) -> None:
+    """In training one seed gives one result, outputs and gradients, bit for bit."""
+    subject.module.train()
+    state = copy.deepcopy(subject.module.state_dict())
+    results = []
+    for _ in range(2):
+        subject.module.load_state_dict(state)
+        subject.module.zero_grad(set_to_none=True)
+        torch.manual_seed(11)
+        outputs = subject(batch)
+        _total(value * value for value in outputs.values()).backward()
+        gradients = [p.grad.clone() for p in subject.module.parameters() if p.grad is not None]
+        results.append([value.detach() for value in outputs.values()] + gradients)
+    subject.module.load_state_dict(state)
+    subject.module.zero_grad(set_to_none=True)
+    same = all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+    _require(same, "the same seed gives other outputs or gradients the second time")
+
+
+def check_dropout(subject: Subject, batch: GraphBatch) -> None:
+    """Dropout acts in training, and in evaluation nothing is random; for a module with a dropout above 0."""
+    for training, what in ((True, "dropout does nothing in training"), (False, "evaluation is random")):
+        subject.module.train(training)
+        first, second = subject(batch), subject(batch)
+        same = all(torch.equal(value, second[name]) for name, value in first.items())
+        _require(same is not training, what)
+
+
+CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {
+    "outputs": check_outputs,
+    "batch_independence": check_batch_independence,
+    "permutation": check_permutation,
+    "gradients": check_gradients,
+    "untouched": check_untouched,
+    "state_dict": check_state_dict,
+    "determinism": check_determinism,
+}
+
+
+def _rows_of(value: Tensor, batch: GraphBatch, graph: int, level: str) -> Tensor:
+    if level == "graph":
+        return value[graph : graph + 1]
+    if level == "edge":
+        return value[edges_of(batch, graph)]
+    return value[int(batch.ragged.ptr[graph]) : int(batch.ragged.ptr[graph + 1])]
+
+
+def assert_close(value: Tensor, expected: Tensor, tolerance: float, message: str) -> None:
+    """Refuses values that differ by more than ``tolerance`` beside the largest that is expected, or beside 1."""
+    _require(value.shape == expected.shape, f"{message}: shape {tuple(value.shape)}, not {tuple(expected.shape)}")
+    if value.numel():
+        error = ((value - expected).abs().max() / expected.abs().max().clamp(min=1)).item()
+        _require(error <= tolerance, f"{message}: relative difference {error:.1e}")
+
+
+def _total(values: Iterable[Tensor]) -> Tensor:
+    return torch.stack([value.sum() for value in values]).sum()
+
+
+def _require(holds: bool, message: str) -> None:
+    # An exception and no assert statement: python -O leaves those out.
+    if not holds:
+        raise AssertionError(message)

@@ -1,0 +1,104 @@
+"""The contract of layers, for a class of your own: ``check_layer(MyAttention)`` in a test of yours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphbench import registry
+from graphbench.layers.contract import Attention, GraphLayer
+from graphbench.structures import GraphBatch
+from graphbench.testing.checks import CHECKS, Subject, check_corner_cases, check_dropout, shaken
+from graphbench.testing.graphs import example_batch
+
+DIM = 12
+CONTEXT = {
+    "dim": DIM,
+    "dim_in": DIM,
+    "dim_out": DIM,
+    "dim_edge": DIM,
+    "heads": 3,
+    "max_nodes": 12,
+    "act": "gelu",
+    "dropout": 0.0,
+}
+"""What layers are filled from in the checks, where their arguments say nothing else."""
+
+_FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def layer_subject(component: type[GraphLayer], **arguments: Any) -> Subject:
+    """A layer made as the model makes it, in float64, its parameters moved away from special values.
+
+    Args:
+        component: the class, registered or not.
+        arguments: of its constructor; the others come from :data:`CONTEXT` or are defaults.
+    """
+    torch.manual_seed(0)
+    module = shaken(registry.construct(component, {**CONTEXT, **arguments}).double())
+    if issubclass(component, Attention):
+        return Subject(module, _call_attention, {"h": "node"}, {"h": DIM})
+    return Subject(module, call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+
+
+def _call_attention(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
+    h = module(batch.x, batch.edge_attr, batch)
+    return {"h": h[0] if isinstance(h, tuple) else h}
+
+
+def call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
+    """Outputs of a local layer or a block."""
+    h, e, *_ = module(batch.x, batch.edge_attr, batch)
+    return {"h": h, "e": e}
+
+
+def layer_checks(component: type[GraphLayer]) -> list[str]:
+    """Names of the checks of :func:`check_layer` that a class has to pass, from what it says of itself."""
+    parameters = registry.parameters(component)
+    names = [name for name in CHECKS if component.permutation_equivariant or name != "permutation"]
+    return [*names, "corner_cases", *(["dropout"] if "dropout" in parameters else [])]
+
+
+def check_layer(
+    component: type[GraphLayer], *, example: Callable[..., GraphBatch] = example_batch, **arguments: Any
+) -> None:
+    """Checks of an attention, a local layer or a block, on random graphs.
+
+    Shapes; graphs of a batch do not change each other's outputs; node numbers do not matter (unless
+    ``permutation_equivariant`` is False); gradients reach every parameter; the batch is left as it was; the state_dict
+    has all state; one seed gives one result; no graphs, empty graphs, one node and no edges are fine; dropout acts in
+    training only.
+
+    Args:
+        component: the class, registered or not.
+        example: makes the graphs, called as :func:`~graphbench.testing.example_batch` with ``sizes`` and ``edges``, for
+            a layer that reads what those lack (``pair_pe``, ``edge_sets``).
+        arguments: of the constructor.
+
+    Raises:
+        AssertionError: what fails, a line for each check.
+    """
+    failed = []
+    for name in layer_checks(component):
+        random = {"dropout": 0.5} if name in ("determinism", "dropout") else {}
+        subject = layer_subject(component, **{**arguments, **random})
+        try:
+            check_one(name, subject, example)
+        except _FAILURES as error:
+            kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+            failed.append(f"  {name}: {kind}{error}")
+    if failed:
+        raise AssertionError("\n".join([f"{component.__qualname__} breaks the contract of layers:", *failed]))
+
+
+def check_one(name: str, subject: Subject, example: Callable[..., GraphBatch] = example_batch) -> None:
+    """One of :func:`layer_checks`, by name."""
+    if name == "corner_cases":
+        check_corner_cases(subject, example)
+    elif name == "dropout":
+        check_dropout(subject, example())
+    else:
+        CHECKS[name](subject, example())

@@ -1,0 +1,192 @@
+"""The checks for layers of plug-ins: each finds the layer that it is there for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphbench import console, registry
+from graphbench.contract import Capturable
+from graphbench.layers.contract import GlobalAttention, LocalLayer
+from graphbench.ops.segment import segment_mean, segment_repeat
+from graphbench.registry import FromContext
+from graphbench.structures import GraphBatch
+from graphbench.testing import check_layer, example_batch, layer_checks, layer_subject
+from tests.paths import ROOT
+from tests.test_main import TINY
+
+
+class Sound(GlobalAttention):
+    """The mean of a graph."""
+
+    def __init__(self, dim: FromContext[int], *, dropout: FromContext[float] = 0.0, scale: float = 1.0):
+        super().__init__()
+        self.scale = scale
+        self.dropout = nn.Dropout(dropout)
+        self.lin = nn.Linear(dim, dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        mean = segment_mean(self.dropout(self.lin(h)), batch.ragged)
+        return self.scale * segment_repeat(mean, batch.ragged)
+
+
+class Mixing(Sound):
+    """Softmax over the nodes of the whole batch."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return torch.softmax(h @ h.T, dim=1) @ self.dropout(self.lin(h))
+
+
+class Ordered(Sound):
+    """The place of a node in its graph, added."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        place = torch.arange(len(h)) - batch.ragged.ptr[batch.ragged.graph_id]
+        return self.dropout(self.lin(h)) + place[:, None]
+
+
+class SaysOrdered(Ordered):
+    permutation_equivariant = False
+
+
+class Idle(Sound):
+    """Parameters that nothing depends on."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return self.dropout(h) * self.lin.bias
+
+
+class Writing(Sound):
+    """Writes onto the batch."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        batch.edge_index.zero_()
+        return super().forward(h, e, batch)
+
+
+class Counting(Sound):
+    """State that is in no state_dict."""
+
+    calls = 0
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        self.calls += 1
+        return super().forward(h, e, batch) * self.calls
+
+
+class NeedsGraphs(Sound):
+    """Fails without a node."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return super().forward(h, e, batch) + 0 * h.max()
+
+
+class AlwaysRandom(Sound):
+    """Dropout in evaluation, too."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return nn.functional.dropout(super().forward(h, e, batch), self.dropout.p)
+
+
+class Narrow(Sound):
+    """Loses a column."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return super().forward(h, e, batch)[:, 1:]
+
+
+class Local(LocalLayer):
+    """States as they came, mapped."""
+
+    def __init__(self, dim: FromContext[int]):
+        super().__init__()
+        self.lin = nn.Linear(dim, dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        return self.lin(h), e
+
+
+BROKEN = [
+    (Mixing, "batch_independence: h of graph 0 depends on its batch-mates"),
+    (Ordered, "permutation: h depends on the numbering"),
+    (Idle, "gradients: no gradient reaches lin.weight"),
+    (Writing, "untouched: edge_index of the batch was modified"),
+    (Counting, "determinism: the same seed gives other outputs"),
+    (NeedsGraphs, "corner_cases: "),
+    (AlwaysRandom, "dropout: evaluation is random"),
+    (Narrow, r"outputs: h has shape \(27, 11\), not \(27, 12\)"),
+]
+
+
+@pytest.mark.parametrize(("component", "message"), BROKEN)
+def test_a_broken_layer_is_told_what_it_breaks(component: type[GlobalAttention], message: str) -> None:
+    with pytest.raises(AssertionError, match=rf"{component.__name__} breaks the contract of layers:(.|\n)*{message}"):
+        check_layer(component)
+
+
+def test_a_sound_layer_passes() -> None:
+    check_layer(Sound, scale=0.5)
+    check_layer(Sound, dropout=0.2)
+    check_layer(SaysOrdered)
+    check_layer(Local)
+    assert set(layer_checks(Sound)) - set(layer_checks(SaysOrdered)) == {"permutation"}
+    assert "dropout" not in layer_checks(Local)
+    assert isinstance(layer_subject(Sound).module, Capturable)
+
+
+def test_a_layer_that_reads_more_brings_its_graphs() -> None:
+    class Reading(Sound):
+        def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+            return super().forward(h, e, batch) + batch.pe["Mine.number"]
+
+    with pytest.raises(AssertionError, match=r"outputs: KeyError: 'Mine\.number'"):
+        check_layer(Reading)
+    check_layer(Reading, example=lambda *sizes, **options: example_batch(*sizes, **options, pe={"Mine.number": (1,)}))
+
+
+PLUG_IN = """
+import torch
+from torch import nn
+from graphbench.layers.contract import GlobalAttention
+from graphbench.registry import FromContext, register
+
+
+@register("Mine")
+class Mine(GlobalAttention):
+    def __init__(self, dim: FromContext[int], *, scale: float = 1.0):
+        super().__init__()
+        self.scale, self.lin = scale, nn.Linear(dim, dim)
+
+    def forward(self, h, e, batch):
+        return {returned}
+"""
+CASES = [
+    ("self.scale * self.lin(h)", 0, "contract: Mine passes outputs, batch_independence, permutation, gradients"),
+    ("self.lin(torch.softmax(h @ h.T, 1) @ h)", 2, "mine.py:8: Mine breaks the contract of layers:\n  batch_independ"),
+]
+
+
+@pytest.mark.parametrize(("returned", "code", "expected"), CASES)
+def test_the_layers_of_a_plug_in_are_checked(
+    returned: str, code: int, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned=returned))
+    yaml = tmp_path / "mine.yaml"
+    yaml.write_text(
+        f"_base_: {ROOT}/configs/quickstart.yaml\nplugins: [mine.py]\n"
+        "gt: {layer_type: CustomGatedGCN+Mine, Mine: {scale: 0.5}}\n"
+    )
+    try:
+        assert console.main(["check", str(yaml), *TINY, "--contract"]) == code
+    finally:
+        registry.forget("layers/attention", "Mine")
+    told = capsys.readouterr()
+    assert expected in (told.err if code else told.out)
+
+
+def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.main(["check", "quickstart", "--contract"]) == 0
+    assert "no layer of this configuration comes from a plug-in" in capsys.readouterr().out
