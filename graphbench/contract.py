@@ -6,6 +6,7 @@ components are in the ``contract.py`` of their package.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, Self
@@ -198,6 +199,12 @@ def written_to(method: Any, what: str) -> ContractError:
         f"{place(method)}: {method.__qualname__} changes {what} in place, which others read after it; write "
         "h = h + 1 instead of h += 1, and give a copy (h.clone()) to what ends in an underscore"
     )
+
+
+def has_abstract_methods(cls: type) -> bool:
+    """Whether something is still to be implemented; Python collects the names after ``__init_subclass__`` only."""
+    members = (inspect.getattr_static(cls, name) for name in dir(cls))
+    return any(getattr(member, "__isabstractmethod__", False) for member in members)
 
 
 def _described(received: Any) -> str:

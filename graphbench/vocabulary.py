@@ -1,11 +1,21 @@
 """Words that configurations and data sets share, apart from everything that needs PyTorch: parsing stays fast."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
 TASKS = ("graph", "node", "edge", "link_pred")
-TASK_TYPES = (
-    "regression",
-    "classification",
-    "classification_binary",
-    "classification_multi",
-    "classification_multilabel",
-    "subtoken_prediction",
-)
+
+TaskKind = Literal["binary", "multiclass", "multilabel", "regression", "subtoken"]
+"""What losses and metrics ask about a task; :mod:`graphbench.tasks.targets` has shapes and types of each."""
+
+TASK_TYPES: Mapping[str, tuple[TaskKind, ...]] = {
+    "regression": ("regression",),
+    "classification": ("binary", "multiclass"),
+    "classification_binary": ("binary",),
+    "classification_multi": ("multiclass",),
+    "classification_multilabel": ("multilabel",),
+    "subtoken_prediction": ("subtoken",),
+}
+"""``dataset.task_type`` -> the kinds that it may be; the width of the prediction decides between two."""

@@ -14,7 +14,7 @@ DATASET = {
     "name": Key("none", "data set within the family"),
     "dir": Key("./datasets", "data root; searched before the roots in $GRAPHBENCH_DATA", neutral=True),
     "task": Key("node", "what is predicted", allowed=TASKS),
-    "task_type": Key("classification", "kind of target", allowed=TASK_TYPES),
+    "task_type": Key("classification", "kind of target", allowed=tuple(TASK_TYPES)),
     "transductive": Key(True, "splits are sets of nodes of one graph"),
     "split": Key(
         [0.8, 0.1, 0.1], "sizes of a random split: shares (sum at most 1) or counts; left out: those of its protocol"

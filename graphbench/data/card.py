@@ -31,7 +31,7 @@ class DatasetCard:
     Attributes:
         name: as printed in tables.
         task: ``graph``, ``node``, ``edge`` or ``link_pred``.
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
         metric: name of the metric that selects the best epoch.
         maximize: True when larger values of ``metric`` are better.
         node_in: columns of the node features.
@@ -153,7 +153,7 @@ def out_dim_of(y: torch.Tensor, task_type: str) -> int:
 
     Args:
         y: (R,) or (R, T) targets.
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
     """
     columns = 1 if y.dim() == 1 else y.shape[1]
     if task_type in ("regression", "classification_multilabel", "subtoken_prediction"):

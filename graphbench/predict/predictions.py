@@ -23,7 +23,7 @@ class Predictions:
     """One row per graph, or per node.
 
     Attributes:
-        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
         graph: (R,) number of the graph, from 0.
         node: (R,) number of the node inside its graph; None for one row per graph.

@@ -103,4 +103,4 @@ class DataInfo:
         if self.task not in TASKS:
             raise ValueError(f"task must be one of {TASKS}, received {self.task!r}")
         if self.task_type not in TASK_TYPES:
-            raise ValueError(f"task_type must be one of {TASK_TYPES}, received {self.task_type!r}")
+            raise ValueError(f"task_type must be one of {', '.join(TASK_TYPES)}; received {self.task_type!r}")

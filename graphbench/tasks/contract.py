@@ -12,7 +12,7 @@ class LossContext:
     """Values for losses, subclasses of :class:`~graphbench.tasks.loss.Loss`.
 
     Attributes:
-        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         size_average: ``model.size_average``.
     """
@@ -27,7 +27,7 @@ class MetricContext:
     """Values for metrics, subclasses of :class:`~graphbench.tasks.metric.Metric`.
 
     Attributes:
-        task_type: kind of target, see ``structures.data_info.TASK_TYPES``.
+        task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         thresh: ``model.thresh``.
     """

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from graphbench.contract import Capturable, broken, versions, written_to
+from graphbench.contract import Capturable, broken, has_abstract_methods, versions, written_to
 from graphbench.errors import check_one_of
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
 from graphbench.registry import FromContext, components
 from graphbench.structures.capacity import RealRows
-from graphbench.tasks.targets import align, check_labels, kind_of
+from graphbench.tasks.targets import align, check_kinds, check_labels, kind_of
+from graphbench.vocabulary import TaskKind
 
 
 class Loss(Capturable, ABC):
@@ -23,23 +24,29 @@ class Loss(Capturable, ABC):
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
-        kinds: of task that it is for.
+        kinds: of task that it is for, some of ``binary``, ``multiclass``, ``multilabel``, ``regression``, ``subtoken``.
         row_wise: whether every row has a loss of its own, whose mean (or sum) it is, so that rows can be weighted.
         least_rows: of a batch that it says something about; smaller batches have loss and gradient 0.
 
     Args:
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         size_average: ``mean`` or ``sum`` over rows (and columns).
     """
 
     registered_name: ClassVar[str] = ""
-    kinds: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[TaskKind, ...]] = ()
     row_wise: ClassVar[bool] = False
     least_rows: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuses a loss that can be computed but says of no kind of task that it is for it."""
+        super().__init_subclass__(**arguments)
+        if cls.kinds or not has_abstract_methods(cls):
+            check_kinds(cls, cls.kinds)
+
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], size_average: FromContext[str] = "mean"):
-        self.kind = kind_of(task_type, out_dim)
+        self.kind: TaskKind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
             fitting = [each.registered_name for each in components("tasks/losses") if self.kind in each.kinds]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from graphbench.contract import broken, versions, written_to
+from graphbench.contract import broken, has_abstract_methods, versions, written_to
 from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext
-from graphbench.tasks.targets import align, check_labels, kind_of
+from graphbench.tasks.targets import align, check_kinds, check_labels, kind_of
+from graphbench.vocabulary import TaskKind
 
 
 class Undefined(Exception):
@@ -28,12 +29,13 @@ class Metric(ABC):
     :attr:`reason` says why; it never raises because of the numbers it gets.
 
     Args:
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         thresh: probability above which a label counts as predicted (``model.thresh``).
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
+        kinds: of task that it is for, some of ``binary``, ``multiclass``, ``multilabel``, ``regression``, ``subtoken``.
         maximize: True when larger values are better.
         needs_order: rows belong together by their order; refused where several processes take turns with them.
         reason: why the last call gave NaN; None when it gave a number.
@@ -42,10 +44,16 @@ class Metric(ABC):
     maximize: ClassVar[bool] = True
     needs_order: ClassVar[bool] = False
     registered_name: ClassVar[str] = ""
-    kinds: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[TaskKind, ...]] = ()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuses a metric that can be computed but says of no kind of task that it is for it."""
+        super().__init_subclass__(**arguments)
+        if cls.kinds or not has_abstract_methods(cls):
+            check_kinds(cls, cls.kinds)
 
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], thresh: FromContext[float] = 0.5):
-        self.kind = kind_of(task_type, out_dim)
+        self.kind: TaskKind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
             raise ValueError(f"the metric {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}")

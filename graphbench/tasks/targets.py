@@ -18,51 +18,60 @@ metrics (those of ogbg-code2) read them all.
 
 from __future__ import annotations
 
+import math
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from graphbench.errors import ContractError, check_at_least
+from graphbench.vocabulary import TASK_TYPES, TaskKind
 
-KINDS = ("binary", "multiclass", "multilabel", "regression", "subtoken")
+KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
+_ANY_WIDTH = (1, math.inf, "")
+_WIDTHS = {
+    "binary": (1, 1, "predicts one number per row"),
+    "multiclass": (2, math.inf, "predicts one number per class"),
+    "subtoken": (3, math.inf, "needs a vocabulary of 3 words or more"),
+}
+"""Least and largest width of a prediction, where not any will do."""
 
 
-def kind_of(task_type: str, out_dim: int) -> str:
+def kind_of(task_type: str, out_dim: int) -> TaskKind:
     """The row of the table above.
 
     Args:
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction; decides what plain ``classification`` means.
 
     Raises:
         ValueError: the two contradict each other, or the type is not one of these kinds.
     """
     check_at_least(1, out_dim=out_dim)
-    if task_type == "regression":
-        return "regression"
-    if task_type == "classification_multilabel":
-        return "multilabel"
-    if task_type == "classification":
-        return "binary" if out_dim == 1 else "multiclass"
-    if task_type == "classification_binary":
-        if out_dim != 1:
-            raise ValueError(f"classification_binary predicts one number per row, received out_dim = {out_dim}")
-        return "binary"
-    if task_type == "classification_multi":
-        if out_dim == 1:
-            raise ValueError("classification_multi predicts one number per class, received out_dim = 1")
-        return "multiclass"
-    if task_type == "subtoken_prediction":
-        if out_dim < 3:
-            raise ValueError(f"subtoken_prediction needs a vocabulary of 3 words or more, received out_dim = {out_dim}")
-        return "subtoken"
-    allowed = (
-        "regression, classification, classification_binary, classification_multi, classification_multilabel, "
-        "subtoken_prediction"
-    )
-    raise ValueError(f"task_type must be one of {allowed}; received '{task_type}'")
+    if task_type not in TASK_TYPES:
+        raise ValueError(f"task_type must be one of {', '.join(TASK_TYPES)}; received '{task_type}'")
+    kinds = TASK_TYPES[task_type]
+    for kind in kinds:
+        least, most, _ = _WIDTHS.get(kind, _ANY_WIDTH)
+        if least <= out_dim <= most:
+            return kind
+    raise ValueError(f"{task_type} {_WIDTHS[kinds[0]][2]}, received out_dim = {out_dim}")
 
 
-def align(pred: Tensor, true: Tensor, kind: str, out_dim: int) -> tuple[Tensor, Tensor]:
+def check_kinds(cls: type, kinds: object) -> None:
+    """Refuses a class of losses or metrics that does not say for which kinds of task it is.
+
+    Raises:
+        TypeError: with the words that are allowed.
+    """
+    if not isinstance(kinds, tuple) or not kinds or not set(kinds) <= set(KINDS):
+        raise TypeError(
+            f"{cls.__qualname__}: kinds must name the kinds of task that it is for, a tuple of some of "
+            f"{', '.join(map(repr, KINDS))}; received {kinds!r}"
+        )
+
+
+def align(pred: Tensor, true: Tensor, kind: TaskKind, out_dim: int) -> tuple[Tensor, Tensor]:
     """Brings both to one shape: (R,) and (R,) for binary, (R, C) and (R,) for multiclass, (R, T) twice otherwise.
 
     Subtokens stay as they are: (R, P, V), or (R, P) where :func:`compact` has been at work, and (R, L).
@@ -117,7 +126,7 @@ def _align_sequences(pred: Tensor, true: Tensor, out_dim: int) -> tuple[Tensor, 
     return pred, true
 
 
-def compact(pred: Tensor, kind: str) -> Tensor:
+def compact(pred: Tensor, kind: TaskKind) -> Tensor:
     """The part of a batch's predictions that the metrics of a whole pass need: all of it, but words instead of logits.
 
     Logits of subtokens are gigabytes: 25 000 numbers per graph of ogbg-code2.
@@ -125,7 +134,7 @@ def compact(pred: Tensor, kind: str) -> Tensor:
     return pred.argmax(2) if kind == "subtoken" and pred.dim() == 3 else pred
 
 
-def check_labels(true: Tensor, kind: str, out_dim: int) -> None:
+def check_labels(true: Tensor, kind: TaskKind, out_dim: int) -> None:
     """Refuses labels outside the class range. Looks at the values: on an accelerator this waits for the device.
 
     Args:

@@ -16,8 +16,9 @@ from graphbench.tasks.contract import MetricContext
 from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, contains_nan, mean_of_defined, to_double
 from graphbench.tasks.targets import align, check_labels, compact, kind_of
+from graphbench.vocabulary import TaskKind
 
-LOGGED = {
+LOGGED: Mapping[TaskKind, tuple[str, ...]] = {
     "binary": ("accuracy", "precision", "recall", "f1", "auc"),
     "multiclass": ("accuracy", "accuracy-SBM", "f1", "auc"),
     "multilabel": ("accuracy", "ap", "auc"),
@@ -41,7 +42,7 @@ class Task:
     Args:
         loss: maps (pred, true) to a scalar, e.g. a :class:`~graphbench.tasks.loss.Loss`.
         metrics: names from the namespace ``tasks/metrics``.
-        task_type: see ``structures.data_info.TASK_TYPES``.
+        task_type: see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         thresh: probability above which a label counts as predicted (``model.thresh``).
 
@@ -63,7 +64,7 @@ class Task:
         *,
         thresh: float = 0.5,
     ):
-        self.kind = kind_of(task_type, out_dim)
+        self.kind: TaskKind = kind_of(task_type, out_dim)
         self.out_dim = out_dim
         self._loss = loss
         self._context = MetricContext(task_type=task_type, out_dim=out_dim, thresh=thresh)

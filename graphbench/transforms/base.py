@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
+from graphbench.contract import has_abstract_methods
 from graphbench.data.store import GraphStore
 
 Level = Literal["node", "edge", "pair", "edge_set", "hops"]
@@ -59,7 +59,7 @@ class Transform(ABC):
         super().__init_subclass__(**arguments)
         cls.registered_name = cls.__name__
         missing = [name for name in ("version", "outputs") if not hasattr(cls, name)]
-        if missing and not _has_abstract_methods(cls):
+        if missing and not has_abstract_methods(cls):
             raise TypeError(f"{cls.__qualname__}: a transform declares {' and '.join(missing)} (see {__name__})")
 
     @abstractmethod
@@ -70,12 +70,6 @@ class Transform(ABC):
             ValueError: the graphs lack something that is read.
             UserError: the graphs are too large.
         """
-
-
-def _has_abstract_methods(cls: type) -> bool:
-    """Whether something is still to be implemented; Python collects the names after ``__init_subclass__`` only."""
-    members = (inspect.getattr_static(cls, name) for name in dir(cls))
-    return any(getattr(member, "__isabstractmethod__", False) for member in members)
 
 
 class JointTransform(Transform):

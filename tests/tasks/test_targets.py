@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.tasks.targets import align, kind_of
+from graphbench.contract import has_abstract_methods
+from graphbench.tasks.loss import Loss
+from graphbench.tasks.metric import Metric, StatisticMetric
+from graphbench.tasks.targets import KINDS, align, kind_of
+from graphbench.vocabulary import TASK_TYPES
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,27 @@ def test_kinds(task_type, out_dim, kind):
 def test_contradictory_kinds(task_type, out_dim, message):
     with pytest.raises(ValueError, match=message):
         kind_of(task_type, out_dim)
+
+
+def test_every_kind_has_a_type() -> None:
+    assert {kind for kinds in TASK_TYPES.values() for kind in kinds} == set(KINDS)
+    widths = {"binary": 1, "subtoken": 5}
+    for task_type, kinds in TASK_TYPES.items():
+        assert [kind_of(task_type, widths.get(kind, 2)) for kind in kinds] == list(kinds)
+
+
+@pytest.mark.parametrize("base", [Loss, Metric])
+@pytest.mark.parametrize("kinds", [None, (), ("binary", "classification"), "binary"])
+def test_a_class_without_kinds_is_refused(base, kinds):
+    """A metric without any was for "<nothing> tasks" in the message of the task it met."""
+    members = {"value": lambda self, pred, true, real=None: pred.sum()}
+    with pytest.raises(TypeError, match=r"Mine: kinds must name .* some of 'binary', 'multiclass', .*; received"):
+        type("Mine", (base,), members if kinds is None else {**members, "kinds": kinds})
+    assert has_abstract_methods(type("Open", (base,), {}))  # what derives from it says so
+
+
+def test_a_base_class_of_metrics_needs_no_kinds():
+    assert StatisticMetric.kinds == ()
 
 
 @pytest.mark.parametrize(
