@@ -150,8 +150,8 @@ def is_known(namespace: str, name: str) -> bool:
     return name in _registered[namespace] or name in _sources(namespace)
 
 
-def knows(namespace: str, name: str) -> bool:
-    """Whether there is a component of this name; one of a family is registered by asking."""
+def register_family_member(namespace: str, name: str) -> bool:
+    """Whether there is a component of this name; one of a family (:data:`FAMILIES`) is registered first."""
     if is_known(namespace, name):
         return True
     families = FAMILIES.get(namespace, {})

@@ -107,7 +107,7 @@ def _register_families(leaves: Leaves) -> None:
         if isinstance(value, str):
             for namespace in key.namespaces:
                 if namespace in registry.FAMILIES:
-                    registry.knows(namespace, value)
+                    registry.register_family_member(namespace, value)
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:

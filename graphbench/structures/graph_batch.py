@@ -2,7 +2,8 @@
 
 Worked example: a triangle and a single edge, batched::
 
-    ragged.ptr   [0, 3, 5]
+    ptr          [0, 3, 5]                      first node of every graph
+    batch        [0, 0, 0, 1, 1]                graph of every node
     edge_index   [[0, 1, 1, 2, 2, 0, 3, 4],     sources, numbered through the batch
                   [1, 0, 2, 1, 0, 2, 4, 3]]     targets; messages go from row 0 to row 1
     x            (5, F)    edge_attr (8, D)    y (2,) for a graph task, (5,) for a node task
@@ -81,6 +82,16 @@ class GraphBatch(Memo):
         shapes = [f"{name}={tuple(value.shape)}" for name, value in named.items() if value is not None]
         counts = f"graphs={self.num_graphs}, nodes={self.num_nodes}, edges={self.num_edges}"
         return f"GraphBatch({', '.join([counts, *shapes])})"
+
+    @property
+    def batch(self) -> Tensor:
+        """(N,) int64, the graph of every node, PyTorch Geometric's ``batch``: ``to_dense_batch(h, batch.batch)``."""
+        return self.ragged.graph_id
+
+    @property
+    def ptr(self) -> Tensor:
+        """(G+1,) int64, first node of every graph and their total, PyTorch Geometric's ``ptr``."""
+        return self.ragged.ptr
 
     @property
     def num_graphs(self) -> int:

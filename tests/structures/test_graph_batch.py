@@ -52,6 +52,19 @@ def test_collate_and_take_apart(sizes: list[int]) -> None:
         assert_equal(alone(batch, number), part, without=("y",))
 
 
+def test_words_of_pytorch_geometric() -> None:
+    """What is written for its batches reads these: here, two of its functions."""
+    from torch_geometric.utils import scatter, to_dense_batch
+
+    batch = example_batch((2, 0, 3), node_dim=1)
+    assert batch.batch.tolist() == [0, 0, 2, 2, 2]
+    assert batch.ptr.tolist() == [0, 2, 2, 5]
+    dense, mask = to_dense_batch(batch.x, batch.batch, batch_size=batch.num_graphs)
+    assert torch.equal(dense[mask], batch.x)
+    sums = scatter(batch.x, batch.batch, dim_size=batch.num_graphs)
+    assert torch.equal(sums, torch.stack([part.sum(0) for part in batch.x.split(batch.ragged.sizes)]))
+
+
 def test_collating_batches_is_collating_their_graphs() -> None:
     parts = [graph(n, seed) for seed, n in enumerate((3, 0, 7, 1))]
     nested = GraphBatch.collate([GraphBatch.collate(parts[:2]), GraphBatch.collate(parts[2:])])

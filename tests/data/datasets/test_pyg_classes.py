@@ -27,7 +27,7 @@ def test_parameters_of_a_class_are_keys(tmp_path: Path) -> None:
 
 
 def test_generated_graphs_are_the_same_in_every_run(tmp_path: Path) -> None:
-    assert registry.knows("data/datasets", "PyG-FakeDataset")
+    assert registry.register_family_member("data/datasets", "PyG-FakeDataset")
     builder = registry.lookup("data/datasets", "PyG-FakeDataset")
     roots = Roots(tmp_path, (), tmp_path / "cache")
     state = torch.get_rng_state()
