@@ -4,7 +4,9 @@
     class ZINC(DatasetBuilder):
         names = ("subset", "full")                  # dataset.name
 
-        def __init__(self, name: str) -> None: ...  # where there are more arguments: keys below dataset.PyG-ZINC
+        def __init__(self, name: FromContext[str], *, mine: int = 1) -> None:
+            super().__init__(name)                  # checks it, sets self.name; others are keys of dataset.PyG-ZINC
+            self.mine = mine
         @property
         def card(self) -> DatasetCard: ...          # declared facts, no data needed
         def load(self, roots: Roots) -> LoadedDataset: ...
@@ -64,6 +66,7 @@ class DatasetBuilder(ABC):
         name: ``dataset.name``.
 
     Attributes:
+        name: ``dataset.name``, one of ``names``.
         registered_name: ``dataset.format``, set by ``@register``; until then the name of the class.
         names: values of ``dataset.name``; empty where any is allowed.
         offered_by: collections (:class:`DatasetCollection`) that offer these data sets, too: ``dataset.format`` ->
@@ -150,6 +153,7 @@ class DatasetCollection(DatasetBuilder):
     """
 
     def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name)
         builder, own_name = self._member(name)
         known = registry.parameters(builder)
         construct: Callable[..., DatasetBuilder] = builder

@@ -74,6 +74,13 @@ class Collection(DatasetCollection):
     pass
 
 
+@pytest.mark.parametrize("builder", BUILDERS, ids=lambda builder: builder.__name__)
+def test_every_constructor_hands_its_name_to_the_base_class(builder: type[DatasetBuilder]) -> None:
+    """Which checks and keeps it: the name of one that only checks is nowhere to be read."""
+    for name in builder.names:
+        assert builder(name).name == name
+
+
 @pytest.mark.parametrize(("name", "own"), [("tiny", "small"), ("any-thing", "thing")])
 def test_a_collection_builds_its_members(name: str, own: str) -> None:
     options: dict[str, Any] = {"colours": 3, "unknown_to_it": 1}

@@ -91,7 +91,8 @@ class CustomGraphs(DatasetBuilder):
                 ("function", "path"), f"give dataset.custom.path or dataset.custom.function, received {given}"
             )
         check_one_of(("graph", "node"), task=task)
-        self.name, self.task, self.task_type = name, task, task_type
+        super().__init__(name)
+        self.task, self.task_type = task, task_type
         self.transductive = transductive and task == "node"
         self.path, self.function = path, function
         self.metric = metric or _DEFAULT_METRIC.get(task_type, "accuracy")

@@ -44,7 +44,7 @@ class Deezer(DatasetBuilder):
     names = ("deezer-europe",)
 
     def __init__(self, name: FromContext[str] = "deezer-europe", *, normalize_features: bool = False) -> None:
-        self.check_name(name)
+        super().__init__(name)
         self.normalize_features = normalize_features
 
     @property

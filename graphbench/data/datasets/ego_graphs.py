@@ -41,7 +41,8 @@ class EgoGraphs(DatasetBuilder):
 
     def __init__(self, name: registry.FromContext[str], *, depth: int = 2, neighbors: int = 10, seed: int = 0) -> None:
         check_at_least(1, depth=depth, neighbors=neighbors)
-        source, own_name = _SOURCES[self.check_name(name)]
+        super().__init__(name)
+        source, own_name = _SOURCES[self.name]
         builder = registry.lookup("data/datasets", source)
         self.source: DatasetBuilder = builder(own_name)
         self.depth, self.neighbors, self.seed = depth, neighbors, seed

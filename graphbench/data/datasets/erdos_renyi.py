@@ -47,7 +47,7 @@ class ErdosRenyi(DatasetBuilder):
         classes: int = 10,
         seed: int = 0,
     ) -> None:
-        self.check_name(name)
+        super().__init__(name)
         if nodes < 4 or nodes >= 2**31:
             raise ValueError(f"nodes must lie in 4 .. 2^31 - 1, received {nodes}")
         if not 0 <= degree <= nodes:

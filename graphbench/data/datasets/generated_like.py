@@ -96,7 +96,7 @@ class GeneratedLike(DatasetBuilder):
     def __init__(
         self, name: FromContext[str], *, scale: float = 1.0, degree: float | None = None, seed: int = 0
     ) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         self._shape = _SHAPES[self.name]()
         original = self._shape.original
         if not 0 < scale <= 1:

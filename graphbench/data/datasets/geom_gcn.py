@@ -58,7 +58,8 @@ class _GeomGCN(DatasetBuilder):
     folder: str
     features: ClassVar[str] = "values"
 
-    def __init__(self, *, normalize_features: bool, undirected: bool) -> None:
+    def __init__(self, name: str, *, normalize_features: bool, undirected: bool) -> None:
+        super().__init__(name)
         self.normalize_features, self.undirected = normalize_features, undirected
 
     @property
@@ -105,8 +106,7 @@ class Actor(_GeomGCN):
     def __init__(
         self, name: FromContext[str] = "none", *, normalize_features: bool = False, undirected: bool = False
     ) -> None:
-        self.check_name(name)
-        super().__init__(normalize_features=normalize_features, undirected=undirected)
+        super().__init__(name, normalize_features=normalize_features, undirected=undirected)
 
 
 @register("PyG-WebKB")
@@ -125,9 +125,9 @@ class WebKB(_GeomGCN):
     names = ("cornell", "texas", "wisconsin")
 
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.source_name = self.check_name(name.lower())
+        super().__init__(name.lower(), normalize_features=normalize_features, undirected=undirected)
+        self.source_name = self.name
         self.title, self.folder = self.source_name.capitalize(), f"WebKB/{self.source_name}/raw"
-        super().__init__(normalize_features=normalize_features, undirected=undirected)
 
 
 _FILTERED_URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
@@ -162,10 +162,9 @@ class WikipediaNetwork(_GeomGCN):
     names = ("chameleon", "squirrel", *_FILTERED)
 
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False, undirected: bool = False) -> None:
-        self.name = self.check_name(name.lower())
+        super().__init__(name.lower(), normalize_features=normalize_features, undirected=undirected)
         self.title, self.source_name = self.name.capitalize(), self.name
         self.folder = f"WikipediaNetwork/{self.name}/geom_gcn/raw"
-        super().__init__(normalize_features=normalize_features, undirected=undirected)
 
     @property
     def card(self) -> DatasetCard:

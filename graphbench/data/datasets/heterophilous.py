@@ -46,7 +46,7 @@ class HeterophilousGraph(DatasetBuilder):
     names = tuple(_FACTS)
 
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
-        self.name = self.check_name(name.lower().replace("_", "-"))
+        super().__init__(name.lower().replace("_", "-"))
         self.normalize_features = normalize_features
 
     @property

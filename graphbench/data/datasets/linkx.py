@@ -128,7 +128,7 @@ class LINKX(DatasetBuilder):
     names = tuple(_SOURCES)
 
     def __init__(self, name: FromContext[str], *, undirected: bool = False) -> None:
-        self.name = self.check_name(name.lower().replace("_", "-"))
+        super().__init__(name.lower().replace("_", "-"))
         self.undirected = undirected
 
     @property

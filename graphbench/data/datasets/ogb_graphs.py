@@ -124,7 +124,7 @@ class OGBGraphs(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str) -> None:
-        self.name = self.check_name(name.replace("_", "-"))
+        super().__init__(name.replace("_", "-"))
 
     @property
     def card(self) -> DatasetCard:

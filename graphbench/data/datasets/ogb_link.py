@@ -70,7 +70,7 @@ class OGBLink(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str, *, undirected: bool = True) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.undirected = undirected and self.name == _RANKED
 
     @property

@@ -51,7 +51,7 @@ class OGBMag(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str = _NAME) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
 
     @property
     def card(self) -> DatasetCard:

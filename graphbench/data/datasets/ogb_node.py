@@ -71,7 +71,7 @@ class OGBNode(DatasetBuilder):
         node_features: Literal["species", "edge_mean"] = "species",
     ) -> None:
         check_one_of(("species", "edge_mean"), node_features=node_features)
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
         self.undirected = undirected and not add_reverse_edges
         self.node_features = node_features

@@ -50,7 +50,7 @@ class OGBPapers(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str = _NAME, *, undirected: bool = True) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.undirected = undirected
 
     @property

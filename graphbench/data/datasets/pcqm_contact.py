@@ -53,7 +53,7 @@ class PCQMContact(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.split_rule = name.split("-", 1)[1]
 
     @property

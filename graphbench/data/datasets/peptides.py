@@ -86,7 +86,7 @@ class Peptides(DatasetBuilder):
     offered_by: ClassVar = {"OGB": {name: name for name in names}}
 
     def __init__(self, name: str) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.facts = FACTS[name]
 
     @property

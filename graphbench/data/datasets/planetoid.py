@@ -85,7 +85,7 @@ class Planetoid(DatasetBuilder):
     ) -> None:
         if train_percent is not None and not 0 < train_percent < 1:
             raise ValueError(f"train_percent must lie between 0 and 1, received {train_percent}")
-        self.name = self.check_name(name)
+        super().__init__(name)
         self.normalize_features = normalize_features
         self.train_percent = train_percent
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops

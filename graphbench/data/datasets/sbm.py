@@ -73,7 +73,7 @@ class SBM(DatasetBuilder):
         connected: bool = False,
         features: Literal["one_hot", "category"] = "one_hot",
     ) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         published_communities, published_p, published_q, counts = _PUBLISHED[name]
         chosen = (train_graphs, val_graphs, test_graphs)
         self.counts = tuple(

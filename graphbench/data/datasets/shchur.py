@@ -40,7 +40,8 @@ class _SparseArrays(DatasetBuilder):
     title: str
     file: str
 
-    def __init__(self, *, normalize_features: bool, add_reverse_edges: bool, add_self_loops: bool) -> None:
+    def __init__(self, name: str, *, normalize_features: bool, add_reverse_edges: bool, add_self_loops: bool) -> None:
+        super().__init__(name)
         self.normalize_features = normalize_features
         self.add_reverse_edges, self.add_self_loops = add_reverse_edges, add_self_loops
 
@@ -87,12 +88,14 @@ class _GnnBenchmark(_SparseArrays):
         add_reverse_edges: FromContext[bool] = False,
         add_self_loops: FromContext[bool] = False,
     ) -> None:
-        self.name = self.check_name(name.lower())
+        super().__init__(
+            name.lower(),
+            normalize_features=normalize_features,
+            add_reverse_edges=add_reverse_edges,
+            add_self_loops=add_self_loops,
+        )
         self.file = self.files[self.name]
         self.title = "-".join(Path(self.file).parts[:2])
-        super().__init__(
-            normalize_features=normalize_features, add_reverse_edges=add_reverse_edges, add_self_loops=add_self_loops
-        )
 
 
 @register("PyG-Amazon")
@@ -155,10 +158,11 @@ class CitationFull(_SparseArrays):
     }
 
     def __init__(self, name: FromContext[str], *, normalize_features: bool = False) -> None:
-        self.name = self.check_name(name.lower())
+        super().__init__(
+            name.lower(), normalize_features=normalize_features, add_reverse_edges=False, add_self_loops=False
+        )
         self.title = f"{name}-Full"
         self.file = f"CitationFull/{self.name}/raw/{self.name}.npz"
-        super().__init__(normalize_features=normalize_features, add_reverse_edges=False, add_self_loops=False)
 
 
 def drawn_split(request: SplitRequest) -> Splits:

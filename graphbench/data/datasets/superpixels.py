@@ -51,7 +51,7 @@ class _Superpixels(DatasetBuilder):
     licence: ClassVar[str]
 
     def __init__(self, name: FromContext[str], slic_compactness: FromContext[int] = 10) -> None:
-        self.name = self.check_name(name)
+        super().__init__(name)
         check_one_of(_COMPACTNESS, slic_compactness=slic_compactness)
         self.compactness = slic_compactness
 

@@ -96,7 +96,7 @@ class TUDataset(DatasetBuilder):
         check_one_of(("one_hot", "category"), labels=labels)
         if labels == "category" and (node_attributes or edge_attributes):
             raise ValueError("categories and continuous attributes cannot share a column: use labels: one_hot")
-        self.name = name
+        self.name = name  # unchecked: a set of the collection that has no card here is measured
         self.labels = labels
         self.node_attributes, self.edge_attributes = node_attributes, edge_attributes
         self.degrees = degrees

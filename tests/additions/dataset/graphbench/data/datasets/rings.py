@@ -29,7 +29,7 @@ class Rings(DatasetBuilder):
     names = ("none",)
 
     def __init__(self, name: FromContext[str] = "none", *, graphs: int = 100, longest: int = 12, seed: int = 0) -> None:
-        self.check_name(name)
+        super().__init__(name)
         self.graphs = graphs
         self.longest = longest
         self.seed = seed
