@@ -63,7 +63,7 @@ def layer_checks(component: type[GraphLayer]) -> list[str]:
 
 
 def check_layer(
-    component: type[GraphLayer], *, example: Callable[..., GraphBatch] = example_batch, **arguments: Any
+    component: type[GraphLayer], *, example: Callable[..., GraphBatch] | None = None, **arguments: Any
 ) -> None:
     """Checks of an attention, a local layer or a block, on random graphs.
 
@@ -74,8 +74,8 @@ def check_layer(
 
     Args:
         component: the class, registered or not.
-        example: makes the graphs, called as :func:`~graphbench.testing.example_batch` with ``sizes`` and ``edges``, for
-            a layer that reads what those lack (``pair_pe``, ``edge_sets``).
+        example: makes the graphs in place of :func:`~graphbench.testing.example_batch`, called as that with ``sizes``
+            and ``edges``, for a layer that reads what those lack (``pair_pe``, ``edge_sets``).
         arguments: of the constructor.
 
     Raises:
@@ -86,7 +86,7 @@ def check_layer(
         random = {"dropout": 0.5} if name in ("determinism", "dropout") else {}
         subject = layer_subject(component, **{**arguments, **random})
         try:
-            check_one(name, subject, example)
+            check_one(name, subject, example or example_batch)
         except _FAILURES as error:
             kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
             failed.append(f"  {name}: {kind}{error}")
