@@ -122,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"no name in {options.topic} fits '{options.pattern}'.")
     width = max(len(item.name) for item in items)
     for item in items:
-        print("  ".join(filter(None, [item.name.ljust(width), item.about, f"[{item.source}]" if item.source else ""])))
+        source = f"[{item.source}]" if item.source else ""
+        print("  ".join(filter(None, [item.name.ljust(width), item.about.replace("``", ""), source])))
     return 0
 
 

@@ -104,7 +104,7 @@ class ActionNetwork(nn.Module):
 
 @register("CoGNN")
 class CoGNN(EncodedModel):
-    r"""Message passing along the edges whose source broadcasts and whose target listens, chosen anew in every layer.
+    r"""Cooperative message passing: edges whose source broadcasts and whose target listens, chosen anew in every layer.
 
     Equations, pi_in and pi_out two action networks that all layers share, G Gumbel noise::
 

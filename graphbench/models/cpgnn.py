@@ -144,7 +144,9 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
 
 @register("CPGNN")
 class CPGNN(EncodedModel, ReadsTargets):
-    r"""Prior beliefs of an MLP or a Chebyshev network, then :class:`BeliefPropagation`.
+    r"""Belief propagation with a compatibility matrix, on prior beliefs of an MLP or a Chebyshev network.
+
+    Rounds: :class:`BeliefPropagation`.
 
     Networks (released setups M64-D-R-MO and GGM64-VS-R-G-GMO-VS), T_0 = I, T_1 = -A^, T_2 = 2 A^^2 - I and
     A^ = D^-1/2 A D^-1/2::

@@ -102,7 +102,7 @@ class WalkLayer(nn.Module):
 
 @register("CRaWl")
 class CRaWl(EncodedModel):
-    r"""Nodes are described by the random walks that pass them, over and over.
+    r"""Convolutions along random walks: nodes are described by the walks that pass them, over and over.
 
     Equations, layers :class:`WalkLayer`, g the graph of node i, with a virtual node v (v = 0 at first)::
 

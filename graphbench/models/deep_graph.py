@@ -61,7 +61,7 @@ _LISTED = ("cycles", "paths", "stars", "hops", "walk")
 
 @register("DeepGraph")
 class DeepGraph(EncodedModel):
-    r"""A Transformer over the nodes of a graph, its token, and tokens of some of its motifs.
+    r"""Transformer over the nodes of a graph, its token, and tokens of some of its motifs.
 
     Equations, A_m the adjacency of motif m in an order by breadth-first search, t the graph's token, LN of tokens::
 

@@ -86,7 +86,9 @@ class PostNormBlock(Block, BlockwiseBlock):
 
 @register("GECO")
 class GECOModel(GPSModel):
-    """y = head(blocks(X)), X the encoded nodes, concatenated with their positional encodings.
+    """Stack of GECO blocks on encoded nodes.
+
+    y = head(blocks(X)), X the encoded nodes, concatenated with their positional encodings.
 
     Every block is a :class:`PostNormBlock` of the layers in ``gt.layer_type``: ``GECO`` for the paper's model,
     ``Hyena`` for its baseline of Table 5, or any other attention; ``<local>+GECO`` adds a local layer that reads the

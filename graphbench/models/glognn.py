@@ -96,7 +96,7 @@ class GlobalRound(nn.Module):
 
 @register("GloGNN")
 class GloGNN(EncodedModel):
-    """An MLP, then rounds of :class:`GlobalRound` on its predictions.
+    """Global aggregation by a coefficient matrix: an MLP, then rounds of :class:`GlobalRound` on its predictions.
 
     Equations::
 

@@ -29,7 +29,7 @@ STAGES = ("stack", "skipsum", "skipconcat")
 
 @register("gnn")
 class GNN(EncodedModel, BlockwiseModel):
-    r"""Linear layers, convolutions in stages, a head.
+    r"""GraphGym's network: linear layers, convolutions in stages, a head.
 
     With ``u_l = n(act(drop(BN(CONV_l(h_{l-1})))))`` and n dividing rows by their length (``l2norm``)::
 

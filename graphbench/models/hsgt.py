@@ -126,7 +126,7 @@ class HorizontalBlock(nn.Module):
 
 @register("HSGT")
 class HSGT(EncodedModel):
-    r"""Attention between neighbours on every level, of clusters to what they consist of, and over the levels of a node.
+    r"""Hierarchical Transformer: attention between neighbours of a level, from clusters to members, and over levels.
 
     Equations, c(i) the cluster of i on the next level, Z_i the embedding of the number of its neighbours::
 

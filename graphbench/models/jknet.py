@@ -47,7 +47,7 @@ class StackSettings:
 
 @register("JKNet")
 class JKNet(EncodedModel):
-    """Jumping knowledge networks, https://arxiv.org/abs/1806.03536: the head reads the states of all layers.
+    """Jumping knowledge network, https://arxiv.org/abs/1806.03536: the head reads the states of all layers.
 
     Equations, brackets as :class:`StackSettings` says::
 

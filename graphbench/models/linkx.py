@@ -46,7 +46,7 @@ class MLP(nn.Module):
 
 @register("LINKX")
 class LINKX(EncodedModel):
-    """An MLP on top of embeddings of adjacency and features.
+    """LINKX: an MLP on top of embeddings of adjacency and features.
 
     Equations::
 

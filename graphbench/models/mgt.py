@@ -70,7 +70,7 @@ class ClusterLayer(nn.Module):
 
 @register("MGT")
 class MGT(EncodedModel, HasAuxiliaryLoss):
-    r"""Blocks over the nodes, whose states are gathered in K soft clusters per graph; a Transformer over these.
+    r"""Multiresolution Transformer: blocks over the nodes, K soft clusters per graph, and a Transformer over these.
 
     Equations, h and e after the last block, networks :class:`~graphbench.models.soft_clusters.GatedNetwork`, layers
     :class:`ClusterLayer` within every graph::

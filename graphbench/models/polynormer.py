@@ -132,7 +132,9 @@ class GlobalPolynomial(nn.Module):
 
 @register("Polynormer")
 class Polynormer(EncodedModel):
-    """y = head(global layers(LN(sum of the states of all local layers))).
+    """Polynormer: local layers, then global linear attention on the sum of their states.
+
+    y = head(global layers(LN(sum of the states of all local layers))).
 
     Args:
         frame: encoder, widths, ``dim`` of all heads together, factory of the head.

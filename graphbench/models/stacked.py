@@ -27,7 +27,9 @@ from graphbench.structures.node_blocks import NodeBlocks
 
 @register("GPSModel")
 class GPSModel(EncodedModel, BlockwiseModel):
-    r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
+    r"""GraphGPS: encoders, a stack of blocks of local layers and attention, and a head.
+
+    h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
 
     Models of this shape are subclasses that choose where their blocks come from, see
     :mod:`graphbench.models.gps_variants`.

@@ -111,7 +111,7 @@ class SUNLayer(nn.Module):
 
 @register("SUN")
 class SUN(EncodedModel):
-    r"""A bag of copies of the graph, one per node k, with the edges of k's ego net, read as a whole.
+    r"""Subgraph union network: a bag of copies of the graph, one per node k, with the edges of k's ego net.
 
     Equations, layers :class:`SUNLayer`, 1[.] 1 where it is true and else 0::
 

@@ -28,7 +28,9 @@ from graphbench.structures.node_blocks import NodeBlocks
 
 @register("TwoBranch")
 class TwoBranch(EncodedModel, BlockwiseModel):
-    r"""y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X the encoded nodes and a the ``graph_weight``.
+    r"""Weighted sum of a message-passing branch and an attention branch.
+
+    y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X the encoded nodes and a the ``graph_weight``.
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.

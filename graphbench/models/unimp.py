@@ -81,7 +81,7 @@ class GatedEdgeAttention(nn.Module):
 
 @register("UniMP")
 class UniMP(EncodedModel, ReadsTargets):
-    r"""Labels of training nodes are added to the features of a stack of :class:`GatedEdgeAttention`.
+    r"""Unified message passing: labels of training nodes join the features of a stack of :class:`GatedEdgeAttention`.
 
     Equations, M the nodes whose label is an input::
 

@@ -21,7 +21,7 @@ _SOURCES = {
 
 @register("EgoGraphs")
 class EgoGraphs(DatasetBuilder):
-    """One graph per node, sampled once: the classes and the split are those of the nodes.
+    """Ego graphs of the nodes of one graph, sampled once; classes and split are those of the nodes.
 
     Paper: Decoupling the Depth and Scope of Graph Neural Networks (ShaDow), https://arxiv.org/abs/2012.01380; in
     a survey of graph transformers, https://arxiv.org/abs/2202.08455.

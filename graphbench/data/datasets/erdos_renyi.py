@@ -20,7 +20,7 @@ _PIECE = 2**20
 
 @register("ErdosRenyi")
 class ErdosRenyi(DatasetBuilder):
-    """G(N, p) with p = degree / N, normal features and uniform classes, for measurements of time and memory.
+    """Random graph G(N, degree / N) with normal features and uniform classes, for measurements of time and memory.
 
     Paper: A Scalable and Effective Alternative to Graph Transformers (GECO), https://arxiv.org/abs/2406.12059, Table
     10: N = 512, 1024, ... up to 2,097,152 (``nodes``), p = 10 / N and 108 features, which are the defaults. A graph of

@@ -13,7 +13,9 @@ from graphbench.structures import GraphBatch
 
 @register("DummyEdge")
 class DummyEdge(FeatureEncoder):
-    """e_ij = the one row of a table.
+    """One learned vector for all edges.
+
+    e_ij = the one row of a table.
 
     Args:
         dim: width of the result.

@@ -17,7 +17,9 @@ from graphbench.structures import GraphBatch
 
 @register("WavePE")
 class WavePE(BatchEncoder):
-    """h'_i = W [h_i | p_i] + b,  p_i = V norm(w_i) + c,  w_i the wavelets of node i (transform ``Wavelets``).
+    """Wavelet positional encoding, joined with the features by a linear map.
+
+    h'_i = W [h_i | p_i] + b,  p_i = V norm(w_i) + c,  w_i the wavelets of node i (transform ``Wavelets``).
 
     Local layers may read p as ``state.stable_encoding`` (``equivstable: true`` of GatedGCN) and weigh an edge by the
     distance between its ends.

@@ -111,7 +111,7 @@ class BigBirdCore(GraphLayer):
 
 @register("BigBird", group="gt.bigbird")
 class BigBird(BigBirdCore, GlobalAttention):
-    """:class:`BigBirdCore` as a sublayer of a block.
+    """BigBird's sparse attention: :class:`BigBirdCore` as a sublayer of a block.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.

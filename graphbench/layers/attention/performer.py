@@ -18,7 +18,7 @@ from graphbench.structures import GraphBatch
 
 @register("Performer")
 class Performer(BlockwiseAttention):
-    """FAVOR+ attention inside every graph.
+    """FAVOR+ attention inside every graph, a linear approximation of softmax attention.
 
     Equation, per head::
 

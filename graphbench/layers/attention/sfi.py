@@ -209,7 +209,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
 
 @register("DFi")
 class DFi(SFi):
-    """:class:`SFi` without friction: the dense pattern of DFi-Former.
+    """Attention of DFi-Former: :class:`SFi` without friction, whose pattern is dense.
 
     Equation::
 

@@ -19,7 +19,7 @@ from graphbench.structures import GraphBatch
 
 @register("DeepNorm")
 class DeepNorm(Block):
-    r"""Attention with a bias per pair and a feed-forward network, whose residuals weigh more the deeper the model is.
+    r"""DeepNorm block: biased attention and a feed-forward network, with residuals that weigh more in deeper models.
 
     Equations, L layers, a = (2 L)^(1/4)::
 

@@ -27,7 +27,7 @@ STATES = "egt_pairs"
 
 @register("EGTLayer")
 class EGTLayer(Block, TiesParameters):
-    """Attention over all pairs of a graph, whose scores and gates pair states give, and which updates the pair states.
+    """Edge-augmented attention: states of all pairs give scores and gates, and are updated.
 
     Equations, per head of width d_k, x and y the normed h and z, i receives from j::
 

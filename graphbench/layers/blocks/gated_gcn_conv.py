@@ -14,7 +14,9 @@ from graphbench.structures import GraphBatch
 
 @register("gatedgcnconv")
 class GatedGCNBlock(GatedGCNCore, Block):
-    """:class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`, norm, activation, dropout and residual included.
+    """GatedGCN as a complete block, with norm, activation, dropout and residual.
+
+    Equation: :class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`.
 
     Args:
         dim: channels of nodes.

@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @register("GraphormerLayer")
 class GraphormerLayer(Block):
-    """Attention with a bias per pair and a feed-forward network, both pre-norm.
+    """Graphormer's layer: attention with a bias per pair and a feed-forward network, both pre-norm.
 
     Equations::
 

@@ -23,7 +23,7 @@ FIRST, STATES = "RRWP", "grit_pairs"
 
 @register("GritTransformer", group="gt.attn")
 class GritTransformerLayer(Block):
-    r"""Attention over all pairs of a graph whose scores are computed from states of the pairs, and update these.
+    r"""GRIT's layer: attention over all pairs of a graph, with scores computed from pair states, which it updates.
 
     Equations, per head of width d_k, i receives from j, z the states of pairs::
 

@@ -25,7 +25,7 @@ from graphbench.structures import GraphBatch
 
 @register("LGIGTLayer")
 class LGIGTLayer(Block):
-    """Local and global operator one after the other, each with a residual.
+    """Interleaved layer: a local and a global operator one after the other, each with a residual.
 
     Equations::
 

@@ -54,7 +54,7 @@ class StructureExtractor(nn.Module):
 
 @register("SATLayer")
 class SATLayer(Block):
-    """Softmax attention within every graph whose queries and keys are representations of subtrees.
+    """Structure-aware attention: queries and keys are representations of subtrees or subgraphs.
 
     Equations::
 

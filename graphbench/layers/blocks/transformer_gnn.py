@@ -21,7 +21,7 @@ from graphbench.structures import GraphBatch
 
 @register("TransformerGNN")
 class TransformerGNN(Block, TiesParameters):
-    """A post-norm Transformer layer that reads a bias per pair, with message passing before, beside or after attention.
+    """Post-norm Transformer layer with a bias per pair, and message passing before, beside or after attention.
 
     Equations, g(h) = h + drop_g(relu(GNN(h)))::
 

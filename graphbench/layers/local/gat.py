@@ -19,7 +19,7 @@ from graphbench.structures.adjacency import Adjacency, adjacency
 
 @register("GAT")
 class GAT(LocalLayer):
-    """Neighbours are averaged with learned weights, per head.
+    """Graph attention: neighbours averaged with learned weights, per head.
 
     Equation::
 

@@ -104,7 +104,7 @@ class GatedGCNCore(GraphLayer):
 
 @register("CustomGatedGCN", "GatedGCN")
 class CustomGatedGCN(GatedGCNCore, LocalLayer):
-    """:class:`GatedGCNCore` as a sublayer of a block.
+    """Gated graph convolution with edge states (GatedGCN): :class:`GatedGCNCore` as a sublayer of a block.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.

@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @register("PNA")
 class PNA(LocalLayer):
-    """Concatenation of several aggregates of the same messages.
+    """Principal neighbourhood aggregation: several aggregates of the same messages, concatenated.
 
     Equations::
 

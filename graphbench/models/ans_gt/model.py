@@ -32,7 +32,7 @@ DEFAULTS = SequenceSettings()
 
 @register("ANSGT")
 class ANSGT(EncodedModel):
-    r"""A node is read from S sequences: itself, K drawn nodes, its super-node and learned global tokens.
+    r"""Transformer over sampled sequences per node: itself, K drawn nodes, its super-node and learned global tokens.
 
     Equations, x_i the encoded features, C(i) the super-node of i, t the tokens of one sequence of i::
 
