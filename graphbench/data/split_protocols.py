@@ -40,7 +40,7 @@ def check_mode(
     """The protocol that ``dataset.split_mode`` names, ``cv-kfold-K`` for any K; needs no data.
 
     Args:
-        mode: as written.
+        mode: value of ``dataset.split_mode``, as written.
         allowed: the card's ``split_modes``; None allows everything.
         published: modes that came with the data.
         where: ``file:line`` of the mode, for messages.
@@ -308,7 +308,7 @@ def _kfold(request: SplitRequest) -> Splits:
 
 
 def _stratified_kfold(request: SplitRequest) -> Splits:
-    """As kfold, with the class frequencies of the whole data set in every fold."""
+    """Folds of kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED)

@@ -78,7 +78,7 @@ class Splits:
 
         Args:
             fraction: above 0, at most 1.
-            seed: of the draw.
+            seed: seed of the draw.
 
         Raises:
             UserError: the share is none, or leaves no example.
@@ -140,7 +140,7 @@ class SplitRequest:
 
 
 Published = tuple[Splits, ...] | Callable[[SplitRequest], Splits]
-"""What came with a data set under one mode: splits to choose from, or a recipe that draws one."""
+"""Published split of a data set under one mode: splits to choose from, or a recipe that draws one."""
 
 
 def read_split_file(path: str | Path) -> Splits:

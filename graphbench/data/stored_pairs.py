@@ -61,7 +61,7 @@ class StoredEdges:
         return selection.rows(self.ptr.numpy())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
-        """The same pairs on another device; the offsets stay on the host."""
+        """Stored pairs on another device; the offsets stay on the host."""
         attr = None if self.attr is None else self.attr.to(device, non_blocking=non_blocking)
         return StoredEdges(self.ptr, self.index.to(device, non_blocking=non_blocking), attr)
 
@@ -106,5 +106,5 @@ class StoredHops:
         return HopNeighbors(row_ptr, rows.take_nodes(self.col, nodes.offsets[:-1]), rows.take(self.hop))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredHops:
-        """The same neighbours on another device."""
+        """Stored neighbours on another device."""
         return StoredHops(*(part.to(device, non_blocking=non_blocking) for part in (self.row_ptr, self.col, self.hop)))

@@ -24,11 +24,11 @@ class Normed:
     Attributes:
         norm: called as ``norm(h, batch)``; one that is not for nodes is a :class:`BatchNorm`.
         h: (R, dim).
-        level: what a row is.
+        level: kind of the rows.
         added: (R, dim).
-        added_dropout: of what is added.
+        added_dropout: dropout of ``added``.
         act: activation.
-        dropout: of what is normalised and activated.
+        dropout: dropout of what is normalised and activated.
         residual: (R, dim).
     """
 
@@ -47,7 +47,7 @@ class Normed:
         return isinstance(self.norm, BatchNorm) and isinstance(self.act, (nn.ReLU, nn.Identity, type(None)))
 
     def operator_input(self, batch: GraphBatch) -> NormInput:
-        """What that operator is given."""
+        """Arguments of that operator."""
         assert isinstance(self.norm, BatchNorm)
         act: Activation = "relu" if isinstance(self.act, nn.ReLU) else "identity"
         p, q = (0.0 if each is None else each.rate for each in (self.added_dropout, self.dropout))

@@ -265,7 +265,7 @@ class GPRGNN(BlockwiseDecoupled):
 
     Args:
         frame: see :class:`PreFrame`.
-        dropout: of H, before the propagation.
+        dropout: dropout of H, before the propagation.
         hops: K.
         alpha: where the weights start.
 

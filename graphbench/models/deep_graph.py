@@ -161,7 +161,7 @@ class _Tokens:
     """Where the token of every graph, its nodes and as many places for motifs lie, one after the other.
 
     Attributes:
-        ragged: of all of them.
+        ragged: layout of all of them.
         node: (N,) position of every node.
         motif: (N,) position of every place for a motif.
     """

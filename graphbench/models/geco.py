@@ -96,7 +96,7 @@ class GECOModel(GPSModel):
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
+        dim_encoded: width of the encoded nodes; must be ``dim`` unless ``layers_pre_mp`` maps it there.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).

@@ -32,8 +32,8 @@ class PatchSettings:
         partition: ``bisection`` or ``metis``, see :mod:`graphbench.transforms.patches`.
         patch_steps: random-walk steps over overlapping patches that encode a patch; 0: no such encoding.
         mixer: ``mlp`` (MLP-Mixer), ``hadamard`` or ``standard`` (ViT), see :mod:`graphbench.models.patch_mixers`.
-        mixer_layers: its layers.
-        mixer_dropout: its dropout.
+        mixer_layers: layers of the mixer.
+        mixer_dropout: dropout of the mixer.
     """
 
     patches: int = 32

@@ -31,11 +31,11 @@ class TransformerSettings:
     """The Transformer; every field is a key of the model.
 
     Attributes:
-        transformer_layers: its depth.
-        transformer_heads: its attention heads.
-        transformer_dim: its width; None: that of the local layers.
+        transformer_layers: layers of the Transformer.
+        transformer_heads: attention heads of the Transformer.
+        transformer_dim: width of the Transformer; None: that of the local layers.
         transformer_ffn_dim: width inside its feed-forward networks.
-        transformer_dropout: its dropout, that of attention weights included.
+        transformer_dropout: dropout of the Transformer, that of attention weights included.
         norm_input: a LayerNorm before the first layer, of <CLS> as well.
         readout: ``nodes``: the head reads the nodes; ``token``: it reads the token <CLS> of every graph, which attends
             to the nodes of its graph from the first layer on.

@@ -26,7 +26,7 @@ JUMPS = ("cat", "max", "sum", "last")
 
 @dataclass(frozen=True)
 class StackSettings:
-    """What surrounds the local layers; every field is a key of the model.
+    """Norms, residuals and dropout around the local layers; every field is a key of the model.
 
     Attributes:
         jump: states that the head reads: ``cat`` all layers side by side, ``max`` and ``sum`` per channel, ``last``.

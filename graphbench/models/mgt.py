@@ -33,9 +33,9 @@ class ClusterSettings:
     Attributes:
         clusters: K, of every graph.
         distance_gates: the networks that find them gate messages by distances of the encoding that WavePE supplies.
-        cluster_layers: of the Transformer.
-        cluster_heads: of its attention.
-        cluster_dropout: its dropout, that of attention weights included.
+        cluster_layers: layers of the Transformer over clusters.
+        cluster_heads: attention heads of the Transformer over clusters.
+        cluster_dropout: dropout of the Transformer over clusters, that of attention weights included.
         cluster_loss: weight of :func:`~graphbench.models.soft_clusters.cluster_loss` in training.
     """
 
@@ -52,8 +52,8 @@ class ClusterLayer(nn.Module):
 
     Args:
         dim: channels.
-        heads: of attention.
-        dropout: of attention weights, in the feed-forward network and at the end.
+        heads: attention heads.
+        dropout: dropout of attention weights, in the feed-forward network and at the end.
     """
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:

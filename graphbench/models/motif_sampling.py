@@ -59,7 +59,7 @@ class MotifLists:
         return place.masked_fill(~among, len(order))
 
     def fixed(self) -> Draw:
-        """The same numbers for a graph in every batch, made of the numbers of its motifs and of calls."""
+        """Random numbers of a graph, equal in every batch, made of the numbers of its motifs and of calls."""
         calls = 0
 
         def draw() -> Tensor:

@@ -28,7 +28,7 @@ class HopSettings:
         hops: K, neighbourhoods besides the node itself.
         num_heads: attention heads.
         transformer_dropout: after attention and after the feed-forward network.
-        attention_dropout: of attention weights.
+        attention_dropout: dropout of attention weights.
     """
 
     hops: int = 3

@@ -35,7 +35,7 @@ class PolynomialSettings:
         beta: first value of the gates, kept as it is; None: a sigmoid of learned numbers that start at 0.
         self_loops: every node attends to itself, too, in the local layers, as in the released program. Loops of a data
             set are edges beside it.
-        input_dropout: of the features.
+        input_dropout: dropout of the features.
         global_dropout: after every global layer; None: ``dropout`` of the model.
     """
 

@@ -28,7 +28,7 @@ class LayerSettings:
         act: activation (``gnn.act``).
         l2norm: divide every row by its length (``gnn.l2norm``).
         norm_eps: added to the variance (``bn.eps``).
-        norm_momentum: of running statistics (``bn.mom``).
+        norm_momentum: momentum of running statistics (``bn.mom``).
     """
 
     batchnorm: bool = True

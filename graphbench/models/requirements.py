@@ -1,4 +1,4 @@
-"""What several models demand of their arguments, and edge tables of which every layer has its own."""
+"""Demands of several models on their arguments, and edge tables of which every layer has its own."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class SUN(EncodedModel):
         return self.head(self.dropout(self.lin_out(rows).relu()), batch.derived(graphs_as_nodes))
 
     def _columns(self, e: Tensor | None) -> list[Tensor | None]:
-        """What every layer reads of the edge states."""
+        """Columns of the edge states that every layer reads."""
         if e is None:
             return [None] * len(self.columns)
         return list(e[:, : sum(self.columns)].split(self.columns, dim=1))

@@ -34,7 +34,7 @@ class TwoBranch(EncodedModel, BlockwiseModel):
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width; both branches read the same columns.
+        dim_encoded: width of the encoded nodes; both branches read the same columns.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of both branches (``gnn.dim_inner``).
         layers: attention layers (``gt.layers``).

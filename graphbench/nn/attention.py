@@ -21,7 +21,7 @@ class SFi(PlainAttention):
     """Sparse-flow attention of SFi-Former (https://arxiv.org/abs/2504.20666).
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an entry of the flow.
         lam: strength of the friction that makes flows exactly zero; 0: none.
@@ -54,7 +54,7 @@ class DFi(PlainAttention):
     """Dense attention of DFi-Former, the limit of :class:`SFi` without friction.
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
     """
@@ -67,7 +67,7 @@ class SGFormer(PlainAttention):
     """Linear attention without softmax (https://arxiv.org/abs/2306.10759), per graph of the batch.
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         combine: ``mean`` of the heads, or ``concat`` and a linear map.
         norm: ``frobenius``: one norm of Q and K per graph; ``l2``: one per row.
@@ -93,7 +93,7 @@ class GECO(PlainAttention):
     Its output depends on the order of the nodes, unless it is averaged over orders (``permutation``).
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         heads: must be 1; here so that all attentions are constructed in the same way.
         dropout: probability of dropping an entry of the input of a convolution.
         order: number of convolutions.
@@ -126,7 +126,7 @@ class Gradformer(PlainAttention):
     """Softmax attention whose scores decay with the distance of the pair (https://arxiv.org/abs/2404.15729).
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         decay: base of the exponential decay, 0 .. 1.
@@ -154,7 +154,7 @@ class FFGT(PlainAttention):
     """Full-range heads beside focal ones that see some hops (https://arxiv.org/abs/2311.04653).
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         focal_heads: how many of the heads are focal; default: half of them.
@@ -183,7 +183,7 @@ class GRPE(PlainAttention):
     """Relative encodings of hops and edge types (https://arxiv.org/abs/2201.12787), with focal heads where asked for.
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         max_hop: hops that are told apart.
@@ -213,7 +213,7 @@ class Transformer(PlainAttention):
     """Softmax attention to all nodes of the graph: ``torch.nn.MultiheadAttention`` without padding.
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
     """
@@ -226,7 +226,7 @@ class Performer(PlainAttention):
     """Softmax attention approximated in linear time (https://arxiv.org/abs/2009.14794), per graph of the batch.
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         heads: number of heads.
         dropout: probability of dropping an entry of the output.
         head_channels: channels of a head.

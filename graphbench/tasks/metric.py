@@ -17,7 +17,7 @@ from graphbench.tasks.targets import align, check_labels, kind_of
 
 
 class Undefined(Exception):
-    """These labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
+    """Labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
 
 
 class Metric(ABC):

@@ -22,7 +22,7 @@ class PartTransform(JointTransform):
     """An edge set that is made of some graphs at a time, as one simple graph.
 
     Attributes:
-        attr_type: of its ``attr``.
+        attr_type: type of the edge set's ``attr``.
     """
 
     version: ClassVar[int] = 1

@@ -30,7 +30,7 @@ class EgoGraphs(DatasetBuilder):
         name: ``Flickr``, ``ogbn-arxiv``, ``Reddit`` or ``Yelp``.
         depth: hops around a node.
         neighbors: neighbours drawn per node and hop.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Differences from the survey's program: neighbourhoods are drawn once, not anew whenever a node is visited. Features
     of all graphs lie in memory: about 8 GiB for Flickr, 4 GiB for ogbn-arxiv; with 5 neighbours at most 17 GiB for

@@ -32,7 +32,7 @@ class ErdosRenyi(DatasetBuilder):
         degree: N p, the mean degree is (N - 1) p.
         features: columns, independent standard normal numbers.
         classes: number of classes, each equally likely at every node.
-        seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
+        seed: seed of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
     names = ("none", "ErdosRenyi")

@@ -123,7 +123,7 @@ def contact_store(read: dict[str, np.ndarray], seed: int) -> GraphStore:
 
     Args:
         read: from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.
-        seed: of the pairs that are no contact.
+        seed: seed of the pairs that are no contact.
     """
     kept = read["num_contacts"] > 0
     nodes, edges, contacts = (read[name][kept] for name in ("nodes", "edges", "num_contacts"))

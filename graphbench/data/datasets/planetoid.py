@@ -162,7 +162,7 @@ def drawn_per_class(request: SplitRequest, *, fraction: float) -> Splits:
 
     Args:
         request: with the labels.
-        fraction: of every class that trains, rounded down; the rest, shuffled, is halved.
+        fraction: share of every class that trains, rounded down; the rest, shuffled, is halved.
     """
     assert request.labels is not None
     generator = torch.Generator().manual_seed(request.seed)

@@ -41,7 +41,7 @@ def cached_graphs(
         name: readable beginning of the file name.
         files: raw files; their content is part of the address.
         read: parses them.
-        version: of the parsing code: raise it when the same files give other graphs.
+        version: version of the parsing code: raise it when the same files give other graphs.
         settings: everything else that the result depends on; JSON values.
     """
     key = {

@@ -53,7 +53,7 @@ def cached_large_graph(
         files: raw files; their content is part of the address.
         write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large.arrays.open_graph`) into
             the folder it is given, each through :func:`once` where it takes long, and returns the published split.
-        version: of the converting code: raise it when the same files give another graph.
+        version: version of the converting code: raise it when the same files give another graph.
         settings: everything else that the result depends on; JSON values.
 
     Returns:

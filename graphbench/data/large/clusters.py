@@ -60,7 +60,7 @@ class Clusters:
             num_nodes: N.
             count: K clusters.
             method: see above.
-            seed: of METIS.
+            seed: seed of METIS.
 
         Raises:
             ValueError: K out of range, an unknown method, or METIS asked for and not installed.
@@ -83,7 +83,7 @@ class Clusters:
             store: one graph; its fingerprint is part of the address.
             count: K clusters.
             method: see :meth:`of`.
-            seed: of METIS, which alone depends on it.
+            seed: seed of METIS, which alone depends on it.
         """
         metis = uses_metis(method)
         key = {

@@ -88,7 +88,7 @@ def _group(part: Tensor, first: int, starts: Tensor, cursor: list[int], to: tupl
 
 
 def stable_order(keys: Tensor) -> Tensor:
-    """What ``keys.argsort(stable=True)`` gives, in a third of its memory: key and place in one integer, sorted.
+    """Result of ``keys.argsort(stable=True)`` in a third of its memory: key and place in one integer, sorted.
 
     Args:
         keys: (E,) int32, from 0 on, fewer than 2^32.

@@ -67,7 +67,7 @@ class RandomEdges(NodeDraw):
 
 
 class RandomWalks(NodeDraw):
-    """What random walks from uniform nodes meet (``saint_rw``); against the direction of edges, where they have one.
+    """Nodes on random walks from uniform nodes (``saint_rw``), against the direction of edges, where they have one.
 
     Args:
         incoming: the edges sorted by target.
@@ -119,11 +119,11 @@ class Frequencies:
 
         Args:
             draw: the nodes of a subgraph.
-            induced: its edges.
+            induced: edges of a subgraph.
             edges: E.
             nodes: N.
             coverage: how often a node is met on average.
-            rng: of the draws.
+            rng: generator of the draws.
         """
         node, edge = np.zeros(nodes, dtype=np.int32), np.zeros(edges, dtype=np.int32)
         samples = total = 0

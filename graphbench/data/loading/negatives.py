@@ -22,7 +22,7 @@ def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: 
 
     Args:
         batch: on the host; pairs with target 1 are true, others are replaced.
-        generator: of the draws.
+        generator: generator of the draws.
         per_positive: false pairs per true one.
     """
     asked, y = batch.edge_sets["label"], batch.y

@@ -1,4 +1,4 @@
-"""The same learned vector for every edge, for layers that need edge features where the data set has none."""
+"""One learned vector for all edges, for layers that need edge features where the data set has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same learned vector for every node, for graphs without node features (ogbg-ppa)."""
+"""One learned vector for all nodes, for graphs without node features (ogbg-ppa)."""
 
 from __future__ import annotations
 

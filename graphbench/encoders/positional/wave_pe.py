@@ -27,7 +27,7 @@ class WavePE(BatchEncoder):
     Args:
         dim: the first columns of ``h``, which are mapped; encodings named after this one follow them.
         dim_pe: width of p.
-        scales: of the wavelets.
+        scales: scales of the wavelets.
         raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each scale.
 
     Shape:

@@ -43,8 +43,8 @@ class BigBirdCore(GraphLayer):
         use_bias: queries, keys and values have a bias.
         hidden_act: activation of the feed-forward network.
         layer_norm_eps: added to the variance of both norms (per node).
-        seed: of the random blocks; they depend on it and on the number of blocks of the graph, and are the same for
-            all heads, layers and epochs.
+        seed: seed of the random blocks, which depend on it and on the number of blocks of the graph, and are the same
+            for all heads, layers and epochs.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.

@@ -44,7 +44,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         dropout: probability of dropping an attention weight.
         decay: lambda, 0 .. 1.
         start: first value of every s, in the units of ``index``.
-        slope: of LeakyReLU in place of ReLU (released code); above 0, pairs nearer than s are amplified.
+        slope: slope of LeakyReLU in place of ReLU (released code); above 0, pairs nearer than s are amplified.
         kind: ``exponential``, or ``linear``: :math:`M = \max(0, 1 - \mathrm{ReLU}(\psi - s) / (e - s))` (Figure 6).
         end: e, needed for ``linear``.
         mask_on: ``scores`` as above, or ``probs``: the mask multiplies softmax(S), whose rows are divided by their sum.

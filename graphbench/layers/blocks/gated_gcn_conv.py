@@ -24,7 +24,7 @@ class GatedGCNBlock(GatedGCNCore, Block):
         dropout: probability of dropping an entry of the new node and edge states.
         act: activation.
         residual: add the old states.
-        edge_residual: the same for edge states alone; None: as ``residual``.
+        edge_residual: add the old edge states; None: as ``residual``.
 
     Shape:
         h (N, dim), e (E, dim_edge) -> h' (N, dim), e' (E, dim), batch.

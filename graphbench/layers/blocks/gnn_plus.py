@@ -26,7 +26,7 @@ from graphbench.structures import GraphBatch
 
 @dataclass(frozen=True)
 class PlusSettings:
-    """What the four layers have in common; every field is a key of the layer.
+    """Settings of all four layers; every field is a key of the layer.
 
     Attributes:
         dim: channels of nodes.

@@ -47,7 +47,7 @@ class SANLayer(Block, TiesParameters):
         norm: ``"batch"``, ``"layer"`` (per node) or ``"none"``.
         residual: add h and x as in the equations.
         full_graph: attend to pairs that are no edges.
-        gamma: their weight relative to edges.
+        gamma: weight of the other pairs relative to edges.
         use_bias: projections of the attention have biases.
 
     Shape:

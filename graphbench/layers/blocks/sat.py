@@ -28,7 +28,7 @@ class StructureExtractor(nn.Module):
         dim_edge: channels of edge states.
         gnn_type: name of a local layer.
         hops: k.
-        towers: of a layer that has them.
+        towers: groups of channels inside the local layer, where it has them.
 
     Shape:
         h (N, dim), e -> (N, dim)

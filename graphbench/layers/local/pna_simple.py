@@ -70,8 +70,8 @@ class PNATowers(LocalLayer):
     Args:
         dim_in: channels of the input, a multiple of ``towers``.
         dim_out: channels of the output, a multiple of ``towers``.
-        degrees: as of :class:`PNASimple`.
-        towers: their number.
+        degrees: see :class:`PNASimple`.
+        towers: number of groups of channels.
 
     Shape:
         h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.

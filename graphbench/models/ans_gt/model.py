@@ -46,7 +46,7 @@ class ANSGT(EncodedModel):
     Args:
         frame: encoder, widths, factory of the head, a linear map (``gnn.layers_post_mp: 1``).
         layers: blocks (``gt.layers``).
-        dropout: of the blocks (``gnn.dropout``).
+        dropout: dropout of the blocks (``gnn.dropout``).
         sequences: keys of their own, see :class:`SequenceSettings`.
 
     Shape:

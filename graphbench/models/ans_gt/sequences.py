@@ -20,8 +20,8 @@ class Surroundings:
     """Everything that sequences are made from; computed once per graph.
 
     Attributes:
-        candidates: of the samplers.
-        proximity: of pairs of nodes.
+        candidates: candidates of the samplers.
+        proximity: proximities of pairs of nodes.
         cluster: (N,) super-node of every node, or None.
         coarse: (orders, C, C) proximities of super-nodes, or None.
     """
@@ -37,10 +37,10 @@ class Drawn:
     """Sequences between two updates.
 
     Attributes:
-        of: what they were drawn from.
+        of: candidates and proximities that they were drawn from.
         key: seed and number of the round, and whatever else decided them.
         node: (N, S, K) int64 on the host, -1 where a node has fewer candidates.
-        weight: (N, S, K, 4) of the samplers.
+        weight: (N, S, K, 4) weights of the samplers.
     """
 
     of: Surroundings

@@ -92,7 +92,7 @@ def class_weights(label: Tensor, classes: int, dtype: torch.dtype, real: RealRow
     Args:
         label: (V,) int64.
         classes: number of classes.
-        dtype: of the result.
+        dtype: type of the result.
         real: rows that count; None: all.
 
     Returns:

@@ -72,7 +72,7 @@ def with_outputs(
     Args:
         store: the graphs.
         transforms: by the name that their outputs get.
-        outputs: of each of them, by name.
+        outputs: outputs of each transform, by name.
 
     Raises:
         ValueError: two transforms measure different distances (other cut-offs).

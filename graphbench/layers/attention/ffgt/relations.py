@@ -146,8 +146,8 @@ class RelationTables(nn.Module):
 
     Args:
         heads: H.
-        width: d, of queries, keys and values.
-        types: of edges.
+        width: d, width of queries, keys and values.
+        types: number of edge types.
         max_hop: hops that are told apart; None: hops have no tables.
         values: whether there are tables for values, too.
         gate: whether there are tables of log C, the gate of weights; at the start C = 1.

@@ -87,7 +87,7 @@ def distance_transforms(arguments: Mapping[str, Any], layer: str) -> dict[str, d
 
     Args:
         arguments: all arguments of a layer that takes :class:`FocalSettings`, by name.
-        layer: its name, for the message.
+        layer: name of the layer, for the message.
 
     Raises:
         ArgumentError: another value of ``neighbors``.

@@ -91,7 +91,7 @@ def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: 
     Args:
         channels: number of rates.
         fast: fraction of the length after which the fastest channel has decayed to ``target``.
-        slow: the same for the slowest one.
+        slow: fraction of the length after which the slowest channel has decayed to ``target``.
         target: in (0, 1).
 
     Returns:
