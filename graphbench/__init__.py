@@ -40,7 +40,7 @@ def build_model(config: Config, info: DataInfo | None = None) -> Module:
 
     Args:
         config: from ``load_config``.
-        info: what the data looks like; default: what the data set declares, and only where it declares nothing, what
+        info: facts about the data; default: what the data set declares, and only where it declares nothing, what
             its data says.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What there is: ``graphbench list [TOPIC] [PATTERN]``.
+"""Lists of everything there is: ``graphbench list [TOPIC] [PATTERN]``.
 
 ``graphbench list`` names the topics; ``graphbench list layers`` has a line per layer with its paper; ``graphbench list
 configs '*cora*'`` those whose name fits. Everything is read from the components and files themselves.
@@ -25,7 +25,7 @@ class Item:
     """One line.
 
     Attributes:
-        name: as configurations and commands write it.
+        name: name in configurations and commands.
         about: one line.
         source: paper, published table, licence.
     """

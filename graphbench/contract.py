@@ -32,7 +32,7 @@ NO_ATTENTION_WEIGHTS = (
     "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one "
     "of yours that inherits graphbench.contract.HasAttentionWeights."
 )
-"""What a user is told who wants to see weights where no layer is the following."""
+"""Message for a user who wants to see weights where no layer is the following."""
 
 
 class HasAttentionWeights:
@@ -154,9 +154,9 @@ def broken(method: Any, asked: str, received: Any) -> ContractError:
     """The message for a component whose method returned something else than its base class says.
 
     Args:
-        method: of the component's class.
-        asked: what it must return.
-        received: what it returned.
+        method: method of the component's class.
+        asked: description of what it must return.
+        received: value that it returned.
     """
     missing = ": is there a return?" if received is None else ""
     return ContractError(
@@ -178,7 +178,7 @@ def written_to(method: Any, what: str) -> ContractError:
     """The message for a component whose method changed in place what it was given, and what others read after it.
 
     Args:
-        method: of the component's class.
+        method: method of the component's class.
         what: the tensors concerned.
     """
     return ContractError(
@@ -210,7 +210,7 @@ def take_auxiliary_loss(modules: Iterable[nn.Module]) -> Tensor | None:
     """() sum of the auxiliary losses of the last forward pass, which the modules then forget; None without any.
 
     Args:
-        modules: of a model; those that are no :class:`HasAuxiliaryLoss` do not count.
+        modules: modules of a model; those that are no :class:`HasAuxiliaryLoss` do not count.
     """
     losses = []
     for module in modules:

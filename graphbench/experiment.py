@@ -141,7 +141,7 @@ class _Data:
 
     @property
     def name(self) -> str:
-        """As printed in tables."""
+        """Name of the data set, as printed in tables."""
         declared = dataset_builder(self._config).card
         return (declared or self().card).name
 

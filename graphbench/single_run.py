@@ -44,7 +44,7 @@ logger = logging.getLogger("graphbench")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the runs of one configuration have in common.
+    """Settings and data that the runs of one configuration have in common.
 
     Attributes:
         checked: the configuration.
@@ -67,8 +67,8 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
     """Trains a run, or goes on with it, unless it is finished; in turns of one step.
 
     Args:
-        inputs: what it is made of.
-        around: what it shares with others.
+        inputs: split, identity and pretrained run of the run.
+        around: what the run shares with others.
         fabric: launched. Runs that take turns have one each, because it holds the scale of float16 losses.
 
     Raises:

@@ -30,7 +30,7 @@ WARM_UP = 1
 """Epochs before those that count. Kernels are compiled and captured before that, PyG's models compile in it."""
 STEPS, PYG, COMPILED = "steps", "pyg", "compiled"
 AGAINST = (STEPS, PYG, COMPILED)
-"""What an epoch may be measured beside: steps without CUDA graphs, PyG, PyG's model compiled."""
+"""Peers that an epoch may be measured beside: steps without CUDA graphs, PyG, PyG's model compiled."""
 
 Peer = Callable[[Training, bool], Callable[[], object]]
 """Makes, of a training and whether to compile, what does as many epochs with PyG."""
@@ -44,7 +44,7 @@ class Measured:
         label: for the names of the cases.
         command: file below ``configs``, or anywhere, and overrides.
         goal: seconds of an epoch on an H200.
-        peer: of PyG; None: PyG has no such model.
+        peer: peer of PyG; None: PyG has no such model.
         together: epochs that are timed together, where one alone is short.
     """
 

@@ -47,7 +47,7 @@ PAGE = ROOT / "docs" / "large-graphs.md"
 HEADING, NEXT = "## Epochs on generated graphs\n", "## Measured\n"
 
 Row = Mapping[str, Any]
-"""What one measurement found, with its model, nodes, edges, date, hardware and limit (GiB; None: there was none)."""
+"""Result of one measurement, with its model, nodes, edges, date, hardware and limit (GiB; None: there was none)."""
 
 
 def run(keep: Path | None = None, only: Collection[str] = (), limit: float | None = None) -> list[Case]:

@@ -33,7 +33,7 @@ class Side:
     """A model to measure.
 
     Attributes:
-        label: as printed in the paper.
+        label: label as printed in the paper.
         command: configuration below ``configs`` and overrides, as on the command line.
     """
 

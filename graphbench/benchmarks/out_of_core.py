@@ -87,9 +87,9 @@ def memory(papers: Sequence[Mapping[str, float]], nodes: float, sampled_edges: f
     """MiB of every stage by the model: what grows with the nodes or a batch, and the largest rest of a fraction.
 
     Args:
-        papers: what fractions needed.
-        nodes: of the graph it is wanted for.
-        sampled_edges: of a batch there.
+        papers: measured needs of fractions.
+        nodes: nodes of the graph it is wanted for.
+        sampled_edges: edges of a batch there.
     """
     found = {}
     for stage in ("convert", "sort"):

@@ -102,7 +102,7 @@ def pyg_model(ours: nn.Module, columns: int, classes: int) -> nn.Module:
 
     Args:
         ours: a model of two branches, :data:`WIDTH` wide.
-        columns: of the features.
+        columns: columns of the features.
         classes: to predict.
     """
     branches = ours.get_submodule("attention_branch"), ours.get_submodule("local_branch")

@@ -59,7 +59,7 @@ class _Leave(Reporter):
 
 
 def until_the_first_batch(path: str, overrides: Sequence[str]) -> None:
-    """What ``main.py --cfg PATH`` does until then."""
+    """Runs ``main.py --cfg PATH`` until the first batch."""
     from graphbench.config import load_config
 
     with tempfile.TemporaryDirectory() as folder:

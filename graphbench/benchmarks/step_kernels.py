@@ -17,7 +17,7 @@ _NO_KERNELS = ("Memcpy", "Memset")
 
 
 def watch(step: Callable[[], object], device: torch.device) -> str:
-    """What a GPU does in some steps, for the name of a case."""
+    """Kernels of some steps on a GPU, for the name of a case."""
     kernels = StepKernels(0, device)
     kernels.begin()
     for _ in range(STEPS):

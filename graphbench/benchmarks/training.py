@@ -26,7 +26,7 @@ class Training:
     Args:
         folder: for what a run leaves behind.
         command: configuration and overrides.
-        epochs: of a run.
+        epochs: epochs of a run.
         device: where it runs.
     """
 

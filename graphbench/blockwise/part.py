@@ -25,7 +25,7 @@ class PartOfGraph(Ragged):
     """Some rows of one graph: their number is known, but not where the graph begins and ends.
 
     Args:
-        rows: their number.
+        rows: number of the rows.
         device: on which they are.
     """
 
@@ -67,7 +67,7 @@ def nodes_of_graph(rows: int, device: torch.device, **fields: Any) -> GraphBatch
     """Some nodes of one graph whose edges are not at hand.
 
     Args:
-        rows: their number.
+        rows: number of the rows.
         device: on which they are.
         fields: other fields of the batch.
     """

@@ -40,7 +40,7 @@ def settable_keys(component: Any) -> Mapping[str, Key]:
 
 @functools.cache
 def component_keys(component: Any) -> Mapping[str, Key]:
-    """Those of :func:`settable_keys` that have a default and neither the context nor another group fills."""
+    """Keys of :func:`settable_keys` that have a default and neither the context nor another group fills."""
     group = registry.group_of(component)
     filled = set(GROUPS[group]) if group else set()
     return {

@@ -62,7 +62,7 @@ class Config:
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """What tells this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
+        """Values that tell this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
         return settings_of(flat(self.tree))
 
     @functools.cached_property

@@ -76,7 +76,7 @@ def name_encoders(values: dict[str, Any]) -> None:
     """Writes an encoder that is only switched on into the key that names the encoders: GRIT's files do not name RRWP.
 
     Args:
-        values: as in :func:`infer`; changed in place.
+        values: values by dotted key, see :func:`infer`; changed in place.
     """
     names = values["dataset.node_encoder_name"].split("+")
     if values["model.type"] == "GritTransformer" and values["posenc_RRWP.enable"] and "RRWP" not in names:

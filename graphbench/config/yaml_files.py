@@ -79,7 +79,7 @@ def read_file(
     """Adds the leaves of a file and, before them, of the files named by its ``_base_``.
 
     Args:
-        path: of the file.
+        path: path of the file.
         leaves: added to in place; later files win.
         whole: keys whose value is taken as a whole, also where it is a mapping.
         including: files that include this one.

@@ -22,7 +22,7 @@ class BatchDependence:
     Attributes:
         graphs: how many.
         change: largest difference, beside the largest prediction.
-        is_random: the same batch has other predictions the next time, so that ``change`` says nothing.
+        is_random: whether the same batch has other predictions the next time, so that ``change`` says nothing.
     """
 
     graphs: int

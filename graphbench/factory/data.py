@@ -110,7 +110,7 @@ def fingerprint_key(config: Config) -> str | None:
 
 
 def declared_fingerprint(config: Config) -> str | None:
-    """What :attr:`~graphbench.data.store.GraphStore.fingerprint` of the published files is; None where nobody says."""
+    """Declared :attr:`~graphbench.data.store.GraphStore.fingerprint` of the published files; None where nobody says."""
     key = fingerprint_key(config)
     return None if key is None else _declared_fingerprints().get(key)
 
@@ -186,7 +186,7 @@ def encode_shards(
     Args:
         config: a loaded configuration.
         loaded: from :func:`read_data`.
-        numbers: of the shards, from 0.
+        numbers: numbers of the shards, from 0.
         shards: how many there are, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
         progress: called with a line of text before something is computed.
 
@@ -210,7 +210,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     Args:
         config: a loaded configuration.
         loaded: the data.
-        seed: of the run; used where ``dataset.split_seed`` is none.
+        seed: seed of the run; used where ``dataset.split_seed`` is none.
         index: overrides ``dataset.split_index``.
     """
     dataset = config.tree.dataset

@@ -30,7 +30,7 @@ from graphbench.structures import DataInfo
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head of ``gnn.head: default``, by task."""
 ASKED = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
-"""What heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
+"""Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
 READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
 """Modules that read the states which encoders supply; complete layers contain them."""
 _ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}

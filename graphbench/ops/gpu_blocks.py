@@ -71,7 +71,7 @@ def block_tables() -> dict[tuple[int, int], Tables]:
 
 
 def tables_for(capability: tuple[int, int]) -> Tables:
-    """Those of the newest architecture that is not newer than the device, or of the oldest."""
+    """Tables of the newest architecture that is not newer than the device, or of the oldest."""
     tables = block_tables()
     older = [known for known in tables if known <= capability]
     return tables[max(older, default=min(tables))]

@@ -57,8 +57,8 @@ class Point:
     """One measurement.
 
     Attributes:
-        model: as on the command line.
-        nodes: of the graph.
+        model: name of the model on the command line.
+        nodes: nodes of the graph.
         edges: directed.
         seconds: median of a training step.
         peak_mib: see :mod:`graphbench.plots.training_step`.
@@ -84,10 +84,10 @@ class Measurements:
     Attributes:
         settings: mean degree, width, and the limit of the GPU's memory (GiB) where there was one.
         environment: machine and versions.
-        date: of the first point.
+        date: date of the first point.
         all_points: in the order they were measured in.
         stopped: model -> why no larger graph was measured.
-        budget: of the last run that measured.
+        budget: budget of the last run that measured.
         out_of_memory: model -> smallest number of nodes that did not fit; infinite where the largest asked for did.
     """
 
@@ -142,7 +142,7 @@ def measure_missing(
         models: names, see :data:`MODELS`.
         sizes: numbers of nodes, ascending.
         degree: mean degree of the graphs.
-        width: of the models.
+        width: width of the models.
         budget: seconds that a step may take.
         steps: per point.
         memory_limit: GiB that PyTorch may take on the GPU; None: all.

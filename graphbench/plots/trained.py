@@ -32,7 +32,7 @@ class Trained:
         initial: the model before training. BatchNorm has no statistics yet and takes those of the graph it sees.
         model: the model of the best epoch, in evaluation mode, on the CPU.
         batch: with the graph and its encodings: alone, or with all others where examples are nodes or pairs.
-        position: of the graph in the batch.
+        position: position of the graph in the batch.
     """
 
     config: str
@@ -60,7 +60,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     """Reads a run's configuration, data and best parameters.
 
     Args:
-        path: its run directory, or that of its configuration, where there is one run or one of number 0.
+        path: directory of the run, or that of its configuration, where there is one run or one of number 0.
         split: in which ``graph`` counts. Where examples are nodes, all graphs belong to every split.
         graph: number of the graph, from 0.
 

@@ -27,7 +27,7 @@ class Predictions:
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
         graph: (R,) number of the graph, from 0.
         node: (R,) number of the node inside its graph; None for one row per graph.
-        threshold: what :class:`~graphbench.predict.calibration.Calibration` has measured: (K,) half widths of the
+        threshold: threshold of :class:`~graphbench.predict.calibration.Calibration`: (K,) half widths of the
             intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
     """
 

@@ -84,8 +84,8 @@ def write_compiled(trained: TrainedModel, program: Path, file: Path) -> float:
     compiler and takes a minute.
 
     Args:
-        trained: what the program was made of.
-        program: its file.
+        trained: model that the program was made of.
+        program: file of the program.
         file: to be written; its name ends in ``.pt2``.
 
     Returns:

@@ -37,10 +37,10 @@ class TrainedModel:
     """The models of one or several runs of a configuration, each at its best validation epoch.
 
     Attributes:
-        config: that they were built from.
-        info: what the data they were trained on looks like.
+        config: configuration that they were built from.
+        info: facts about the data they were trained on.
         models: one per run, in evaluation.
-        folders: of the runs.
+        folders: folders of the runs.
     """
 
     config: Config
@@ -206,7 +206,7 @@ def record_of(folder: Path) -> RunRecord:
 
 
 def _info(folder: Path, config: Config) -> DataInfo:
-    """What the run noted about its data; of runs from before that, what their data says."""
+    """Facts that the run noted about its data; of older runs those that the data give."""
     file = folder / INFO_FILE
     if file.is_file():
         try:

@@ -41,7 +41,7 @@ class PublishedRow:
 
     Attributes:
         paper: short name of the method the paper presents.
-        table: its number there.
+        table: number of the table in the paper.
         model: row of the table, as printed.
         dataset: in the spelling that all published tables share.
         setting: ``key=value;key=value``; empty: the standard split of the benchmark.
@@ -49,7 +49,7 @@ class PublishedRow:
         mean: digits as printed; empty where the cell is.
         std: digits as printed; empty where none is printed.
         n_runs: where the paper says it for this row.
-        params: as printed.
+        params: number of parameters, as printed.
         note: doubts, origin, why a cell is empty.
     """
 
@@ -98,7 +98,7 @@ class PublishedTable:
     """One table of one paper.
 
     Attributes:
-        name: of the file, without ending.
+        name: name of the file, without ending.
         rows: in its order.
         file: where it is, for readers.
     """
@@ -186,8 +186,8 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
     """Reads one published table.
 
     Args:
-        name: of the file, without ending.
-        folder: of the files.
+        name: name of the file, without ending.
+        folder: folder of the files.
         where: ``file:line`` of the name, for messages.
 
     Raises:

@@ -88,7 +88,7 @@ class RecordIndex:
         """The records of a configuration, None where there is none.
 
         Args:
-            folder: of the configuration, below the root.
+            folder: folder of the configuration, below the root.
             run_ids: which.
             read: reads the file of a run.
         """
@@ -165,7 +165,7 @@ def indexed(roots: Iterable[Path]) -> Iterator[None]:
     """Reads records below some folders through their index; one that does not work is said and left alone.
 
     Args:
-        roots: as of :func:`~graphbench.runs.records.record_sources`.
+        roots: folders or files, see :func:`~graphbench.runs.records.record_sources`.
     """
     with ExitStack() as stack:
         indices: dict[Path, RecordIndex] = {}

@@ -46,8 +46,8 @@ class Compared:
 
     Attributes:
         dataset: name on the data set's card; groups a configuration without a finished run.
-        layers: of its model, in a few words.
-        result: its runs together.
+        layers: layers of its model, in a few words.
+        result: result of its runs together.
         failure: why not all of them are finished; empty when they are.
     """
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shares:
-    """What the gradients of some parameters are the sum of.
+    """Summands of the gradients of some parameters.
 
     Attributes:
         parts: (shares, numbers), the parameters one behind the other in every share.

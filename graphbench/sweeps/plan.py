@@ -30,7 +30,7 @@ class PlannedEntry:
         checked: with its runs and its folder.
         repeat: number of seeds that its runs were planned with.
         finished: run ids of those that need not be trained.
-        search: what its trials are made from; None: the entry itself is trained.
+        search: search that its trials are made from; None: the entry itself is trained.
         ended: trials of the search that are done.
         sources: run id -> folder of the run of another entry that it starts from; empty: it builds on none.
         needs: run id -> key of that run, where the sweep trains it, too.
@@ -77,7 +77,7 @@ class PlannedEntry:
 
     @property
     def missing(self) -> list[RunItem]:
-        """What is still to be trained."""
+        """Runs still to be trained."""
         if self.search is not None:
             return [RunItem(self, (), number) for number in range(self.ended, self.search.trials)]
         runs = tuple(run for run in self.checked.runs if run.run_id not in self.finished)
@@ -98,8 +98,8 @@ def plan(
 
     Args:
         sweep: the sweep.
-        entries: those of its entries to train.
-        trials: of each search; entries with a search are trained as they are without.
+        entries: entries of the sweep to train.
+        trials: trials of each search; entries with a search are trained as they are without.
         overwrite: runs of another configuration may lie in the way, see :func:`set_aside`.
         together: the missing runs of an entry are trained in turns, where its mode is a training.
 

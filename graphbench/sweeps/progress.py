@@ -127,7 +127,7 @@ class SweepProgress:
 
     @property
     def ended_here(self) -> int:
-        """What has ended since this began."""
+        """Number of items that have ended since this began."""
         return self.done + len(self.failures) + len(self.failed_trials)
 
     def _print(self, text: str) -> None:

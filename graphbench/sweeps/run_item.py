@@ -75,7 +75,7 @@ class RunItem(WorkItem):
         return [self.name_of(run.run_id) for run in self.runs if run.run_id not in finished]
 
     def spec(self) -> RunSpec:
-        """What a worker needs to train it."""
+        """Specification that a worker needs to train the runs."""
         entry, runs = self.planned.entry, self.runs or self.planned.checked.runs
         return RunSpec(
             file=entry.file,

@@ -48,11 +48,11 @@ class ArrayFolder:
 
     @property
     def script(self) -> Path:
-        """What is handed to ``sbatch``."""
+        """Script handed to ``sbatch``."""
         return self.path / "job.sh"
 
     def log(self, job: str) -> Path:
-        """What a job prints before and after its runs."""
+        """File of what a job prints before and after its runs."""
         return self.path / f"{job}.log"
 
     def write(self, keys: Sequence[tuple[str, str]], specs: Sequence[Spec], runs: int) -> None:

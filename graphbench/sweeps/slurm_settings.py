@@ -24,7 +24,7 @@ class SlurmSettings:
 
     Attributes:
         time: limit of one job, as SLURM writes it (``4:00:00``, ``2-00:00:00``).
-        memory: of one job, e.g. ``16G``.
+        memory: memory of one job, e.g. ``16G``.
         cpus: processor cores of one job, and threads of a run.
         gpus: number, or ``TYPE:NUMBER``.
         partition: where it runs.

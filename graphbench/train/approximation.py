@@ -33,7 +33,7 @@ def approximation_error(
         predict: with the weights, in evaluation mode.
         task: metrics.
         loaders: both kinds of passes; without exact ones nothing is measured.
-        fabric: of the processes, all of which have to call.
+        fabric: fabric of the processes, all of which have to call.
     """
     if loaders.approximation is None:
         return {}

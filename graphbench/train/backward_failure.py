@@ -46,10 +46,10 @@ class Detached(RuntimeError):
 
 
 def failure(error: RuntimeError, forward: Callable[[], Any]) -> UserError | None:
-    """What a user's code did to a backward pass; None where none of it is to blame.
+    """Error of a user's code in a backward pass; None where none of it is to blame.
 
     Args:
-        error: of the backward pass.
+        error: error of the backward pass.
         forward: does the forward pass and the loss again, with the same batch.
     """
     places_of: Callable[[_Watch], Iterable[str]]

@@ -15,7 +15,7 @@ class DeviceRates:
 
     Args:
         optimizer: whose groups' ``lr`` are the rates.
-        device: of the tensors.
+        device: device of the tensors.
     """
 
     def __init__(self, optimizer: Optimizer, device: torch.device) -> None:

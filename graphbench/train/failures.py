@@ -26,8 +26,8 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
 
     Args:
         epoch: from 0.
-        batch: of that epoch, from 0.
-        value: of the loss.
+        batch: number of the batch in that epoch, from 0.
+        value: value of the loss.
         last: path of the latest checkpoint.
     """
     if not epoch and not batch:

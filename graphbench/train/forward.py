@@ -36,7 +36,7 @@ class BatchAdapter(nn.Module):
 
     Args:
         model: called with the batch.
-        dtype: of the weights, to which batches are cast; None: that of the batches.
+        dtype: type of the weights, to which batches are cast; None: that of the batches.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
@@ -105,7 +105,7 @@ class Predictor:
     head how well it ranks, an attention how sparse it is.
 
     Args:
-        fabric: its precision is applied.
+        fabric: fabric whose precision is applied.
         adapter: the module set up with that fabric, before wrapping.
     """
 

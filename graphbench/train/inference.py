@@ -47,7 +47,7 @@ class Inference:
         task: loss and metrics.
         loaders: batches of all splits.
         folder: run directory, where results are written.
-        best_epoch: of the run that the parameters come from.
+        best_epoch: best epoch of the run that the parameters come from.
     """
 
     fabric: Fabric

@@ -137,7 +137,7 @@ class WandbLogger(Reporter):
     Args:
         project: W&B project.
         entity: W&B entity, None for the user's own.
-        name: of the run.
+        name: name of the run.
         config: shown with the run.
         group: the runs that are averaged in W&B's tables: the seeds, or splits, of one configuration.
         tags: to filter by.

@@ -70,5 +70,5 @@ class Processes(Fabric):
         self._lightning.backward(self.precision.scaled(loss))
 
     def broadcast(self, item: T) -> T:
-        """What the first process has."""
+        """Item of the first process."""
         return self._lightning.broadcast(item)

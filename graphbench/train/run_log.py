@@ -29,7 +29,7 @@ class RunLog:
         path: the run directory.
         history: lines of ``stats.json``.
         reporters: told about progress.
-        settings: of the trainer.
+        settings: settings of the trainer.
         params: trainable parameters of the model.
         device: whose memory is reported, where it is a GPU.
     """
@@ -87,7 +87,7 @@ class RunLog:
             values: loss and metrics per split.
             predictions: they come from.
             lr: learning rate that the epoch began with.
-            seconds: of this epoch.
+            seconds: seconds of this epoch.
             improved: whether it is the best one so far.
         """
         seconds_left = (self._settings.max_epoch - state.epoch - 1) * state.seconds / (state.epoch + 1)

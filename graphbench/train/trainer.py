@@ -62,7 +62,7 @@ class Trainer:
         task: loss and metrics.
         loaders: batches of all splits.
         optimizer: over the model's parameters.
-        schedule: of that optimizer's learning rates.
+        schedule: schedule of that optimizer's learning rates.
         settings: epochs, periods, accumulation, clipping.
         run: where everything is written, by the first process only; an existing state in it is continued.
         reporters: told about progress, in the first process only.
@@ -70,7 +70,7 @@ class Trainer:
         stop: asks for the end; None: one of its own.
 
     Attributes:
-        state: what changes while training.
+        state: state that changes while training.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ class TrainingStep:
 
     Args:
         fabric: launched.
-        forward: of the model, from ``fabric.setup``.
-        optimizer: of its parameters.
+        forward: forward pass of the model, from ``fabric.setup``.
+        optimizer: optimizer of its parameters.
         task: loss.
         settings: clipping.
 

@@ -41,7 +41,7 @@ def take_turns(
 
     Args:
         trainings: by the name that messages call them.
-        device: of all of them.
+        device: device of all of them.
         tell: called with name and exception of a training when it fails.
 
     Raises:
@@ -75,7 +75,7 @@ class _Training:
     Args:
         name: for messages.
         work: not begun.
-        device: of its tensors.
+        device: device of its tensors.
     """
 
     def __init__(self, name: str, work: Turns[None], device: torch.device) -> None:
@@ -107,7 +107,7 @@ class _Training:
 
 
 def _kept(error: Exception) -> Exception:
-    """What a user is told of an error, without the frames in which it was raised: they hold the training's memory."""
+    """Error without the frames in which it was raised, as a user is told: they hold the training's memory."""
     if isinstance(error, Interrupted):
         return Interrupted(str(error))
     told = told_to_user(error)

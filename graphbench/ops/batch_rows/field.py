@@ -1,4 +1,4 @@
-"""What :func:`~graphbench.ops.batch_rows.batch_rows` takes and returns."""
+"""Arguments and results of :func:`~graphbench.ops.batch_rows.batch_rows`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Room:
     """Shape of the batch.
 
     Attributes:
-        rows: of every kind.
+        rows: number of rows of every kind.
         padding_graphs: K, behind the places of the graphs.
         max_size: most nodes of a padding graph.
     """

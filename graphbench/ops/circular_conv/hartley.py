@@ -50,7 +50,7 @@ class Hartley:
         return _transform(rows, self._graphs)
 
     def gradient_spectrum(self, rows: Tensor) -> Tensor:
-        """The same of the output's gradient."""
+        """(R, d) transforms of the output's gradient."""
         return self.spectrum(rows)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:

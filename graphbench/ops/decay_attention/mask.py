@@ -97,7 +97,7 @@ class Decay:
         return torch.softmax(damped, dim=-1)
 
     def damped(self, scores: Tensor, factors: Tensor) -> Tensor:
-        """What goes into the softmax: scores times M, or plus ln M, which is M times the softmax, rows renormalised."""
+        """Argument of the softmax: scores times M, or plus ln M, which is M times the softmax, rows renormalised."""
         if self.mask_on == "scores":
             return scores * factors
         positive = factors > 0

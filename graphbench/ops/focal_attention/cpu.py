@@ -69,7 +69,7 @@ def _in_tiles(
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, except its differentiable inputs."""
+    """Arguments of a call, except its differentiable inputs."""
 
     scope: Scope
     indices: tuple[Tensor, ...]

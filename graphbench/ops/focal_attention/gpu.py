@@ -88,7 +88,7 @@ def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class _Launch:
-    """What a call is about, except its differentiable inputs.
+    """Arguments of a call, except its differentiable inputs.
 
     Attributes:
         scope: the batch, hops of its pairs, limits of the heads.
@@ -96,7 +96,7 @@ class _Launch:
         kinds: T.
         sums: whether weights are summed by kind.
         p: probability of dropout.
-        seed: of dropout.
+        seed: seed of dropout.
     """
 
     scope: Scope
@@ -129,7 +129,7 @@ class _Launch:
     def constants(
         self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, parts: int = 1
     ) -> dict[str, Any]:
-        """What is known when a kernel is compiled."""
+        """Constants that are known when a kernel is compiled."""
         wide = wide_of(v.dtype)
         rows, keys, warps = attention_block(q, v)
         return {

@@ -112,7 +112,7 @@ class _Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, except its differentiable inputs."""
+    """Arguments of a call, except its differentiable inputs."""
 
     pairs: _VisiblePairs
     kinds: tuple[Tensor, ...]

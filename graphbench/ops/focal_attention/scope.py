@@ -33,7 +33,7 @@ class Relation:
         return self.query, self.key, self.value
 
     def of_heads(self, heads: slice) -> Relation:
-        """The same for some heads."""
+        """Relation for some heads."""
         return Relation(self.index, *(None if table is None else table[:, heads] for table in self.tables))
 
     def check(self, pairs: int, heads: int, d: int, e: int) -> None:
@@ -59,7 +59,7 @@ class Scope:
 
     Attributes:
         ragged: the partition of the rows.
-        distances: of pairs, or None where all heads see the whole graph.
+        distances: distances of pairs, or None where all heads see the whole graph.
         max_hops: per head, None for the whole graph.
         sees_unreachable: whether limited heads see pairs without a path.
     """

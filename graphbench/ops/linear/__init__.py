@@ -44,7 +44,7 @@ def linear_and_rows(
         h: (R, d).
         weight: (f, d).
         bias: (f,), or None for 0.
-        act: what follows.
+        act: activation that follows.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
@@ -70,7 +70,7 @@ def linear_parts(
     Args:
         h: (R, d).
         weights: at least one, (f, d) each.
-        biases: as many, (f,) each.
+        biases: as many biases, (f,) each.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

@@ -66,7 +66,7 @@ def gradients(
         grad: (R, f) of the output.
         of_rows: (R, d) gradient of the rows that were handed on, or None.
         wanted: whether the rows and the bias have a gradient.
-        parameters: what weight and bias consist of, one behind the other: a kernel may leave their gradients for the
+        parameters: parameters of weight and bias, one behind the other: a kernel may leave their gradients for the
             end of the backward pass and return None (:mod:`graphbench.structures.late_sums`). This function does not.
     """
     if out is not None:

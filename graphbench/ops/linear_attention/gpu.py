@@ -136,7 +136,7 @@ def _cross(a: Tensor, b: Tensor, centre: Tensor, last: Tensor | None, ragged: Ra
 
 
 def _per_graph(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> tuple[Tensor | None, Tensor, Tensor]:
-    """What the rows of a graph have in common.
+    """Numbers that the rows of a graph have in common.
 
     Returns:
         (G, 2) inverse squares of the norms of q and k (None: they are rows of length one), (G,) product of the inverse

@@ -1,4 +1,4 @@
-"""What a batch normalisation holds, and what is computed together with it."""
+"""Parameters of a batch normalisation, and what is computed together with it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Normalization:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What is computed together with a normalisation.
+    """Sum, activation, dropout and residual that are computed together with a normalisation.
 
     Attributes:
         added: (R, d) added to the input, or None.
@@ -65,7 +65,7 @@ class NormInput:
     Attributes:
         h: (R, d).
         norm: parameters and running statistics.
-        around: what is computed besides.
+        around: sum, activation, dropout and residual that are computed besides.
         real: rows that are no padding; None: all.
     """
 

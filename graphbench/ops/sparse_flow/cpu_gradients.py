@@ -46,10 +46,10 @@ class Gradients(NamedTuple):
         """Adds what rows contribute that were left over, computed in float64.
 
         Args:
-            operands: of the bucket.
+            operands: operands of the bucket.
             v_Bje: values of the bucket.
             row: number of the graph and head, numbers of the rows.
-            solved: their solution.
+            solved: solution of the rows.
             mask_Rj: 1 for flows that dropout keeps, None for all.
             grad_Re: gradient of the output.
         """

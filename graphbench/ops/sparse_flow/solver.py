@@ -37,7 +37,7 @@ class Solution(NamedTuple):
         return (self.nu < 0).view(-1).nonzero().view(-1)
 
     def theta_scale(self, lam: Tensor) -> Tensor:
-        """What f is multiplied by to be compared with nu."""
+        """Factor of f in comparisons with nu."""
         return lam * self.kappa
 
     def beta(self, alpha: float) -> Tensor:
