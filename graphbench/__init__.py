@@ -39,7 +39,7 @@ def build_model(config: Config, info: DataInfo | None = None) -> Module:
     """The model of a configuration, with fresh parameters.
 
     Args:
-        config: from ``load_config``.
+        config: configuration from ``load_config``.
         info: facts about the data; default: what the data set declares, and only where it declares nothing, what
             its data says.
 

@@ -131,7 +131,7 @@ class _Data:
 
     @functools.cached_property
     def raw(self) -> LoadedDataset:
-        """Without encodings."""
+        """Data set without encodings."""
         return read_data(self._config)
 
     def __call__(self) -> LoadedDataset:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("graphbench")
 
 MOST_MODULES = 100_000
-"""Of a model: the deepest published ones have a thousand."""
+"""Most modules of a model: the deepest published ones have a thousand."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Checked:
     """A configuration that can be trained, as far as that shows without its data.
 
     Attributes:
-        config: with the architecture it adopts from a pretrained run.
+        config: configuration with the architecture it adopts from a pretrained run.
         runs: runs to be trained.
-        description: from :func:`describe`.
+        description: result of :func:`describe`.
         fabric: device, number format and processes, not launched yet.
         maximize: whether larger values of the selecting metric are better.
     """

@@ -220,7 +220,7 @@ class Parameter:
         default: :data:`UNSET` where it has none.
         from_context: whether the context fills it.
         argument: name of the constructor argument, other than ``name`` for a field of a dataclass.
-        settings: that dataclass, None where the parameter is an argument by itself.
+        settings: dataclass that the parameter is a field of, None where it is an argument by itself.
         no_limit: whether infinity is valid.
     """
 
@@ -289,7 +289,7 @@ def construct(
 
     Args:
         component: a registered class.
-        arguments: by parameter name; names that the signature lacks are ignored.
+        arguments: values by parameter name; names that the signature lacks are ignored.
         context: an instance of the namespace's context, or None.
 
     Raises:

@@ -44,7 +44,7 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     """Makes the split of a run and compares it with that of the pretrained run it starts from.
 
     Args:
-        config: with the architecture it adopts.
+        config: configuration with the architecture it adopts.
         loaded: the data, encodings or not.
         run: which.
 

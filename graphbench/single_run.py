@@ -50,7 +50,7 @@ class Surroundings:
         checked: the configuration.
         data: reads the data set when it is called first.
         overwrite: move earlier runs aside instead of skipping or resuming them.
-        reporters: told about every run, beside those of the configuration.
+        reporters: reporters told about every run, beside those of the configuration.
         together: runs that share the process; 1: one after the other.
         stop: asks those to end.
     """
@@ -68,7 +68,7 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
 
     Args:
         inputs: split, identity and pretrained run of the run.
-        around: what the run shares with others.
+        around: settings and data that the run shares with others.
         fabric: launched. Runs that take turns have one each, because it holds the scale of float16 losses.
 
     Raises:

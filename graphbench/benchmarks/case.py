@@ -10,7 +10,7 @@ class Case:
     Attributes:
         name: name of what was measured.
         peer_name: implementation or limit that it is compared with.
-        ours: in ``unit``, one per pair.
+        ours: our values in ``unit``, one per pair.
         peer: values of the peer, in ``unit``, one per pair.
         target: smallest acceptable ratio peer / ours.
         unit: ``"s"`` or ``"MiB"``.

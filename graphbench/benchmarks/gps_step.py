@@ -270,7 +270,7 @@ def random_peptides(size: int, generator: torch.Generator) -> GraphStore:
 
 
 def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:
-    """Of a step, MiB."""
+    """Memory peaks of a step, MiB."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "batch.pt"
         torch.save(batch.replace(), path)

@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 
 
 def device_name(device: torch.device) -> str:
-    """For the name of a case: the GPU, or the number of threads."""
+    """Device in the name of a case: the GPU, or the number of threads."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
 
 
@@ -157,7 +157,7 @@ def peaks(
         sides: names of ours and of the peer.
         pairs: measurements on the CPU, each in a fresh process: ``python -m MODULE SIDE ARGUMENTS`` prints it last.
             What a GPU's allocator hands out is the same every time: there it is one, in this process.
-        device: where.
+        device: device that it runs on.
         arguments: further ones.
     """
     measured: tuple[list[float], ...] = tuple([] for _ in sides)

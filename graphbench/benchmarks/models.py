@@ -46,7 +46,7 @@ class Prepared:
 
     Args:
         side: which.
-        device: where.
+        device: device that it runs on.
         epoch: all batches of the first epoch, and of an evaluation; False: the first training batch, for both.
         read: gives the data of the configuration, without encodings.
     """
@@ -122,7 +122,7 @@ def side_by_side(
         where: the data, for the names of the cases.
         ours: the model that the paper presents.
         peers: the others.
-        device: where.
+        device: device that it runs on.
         epoch: a whole epoch, and a whole evaluation; False: a step and a forward pass.
     """
     cases = []

@@ -163,7 +163,7 @@ def _sampled(papers: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def _most_edges() -> float:
-    """Of a batch of sampled neighbourhoods."""
+    """Most edges of a batch of sampled neighbourhoods."""
     return BATCH * sum(math.prod(FAN_OUT[: hop + 1]) for hop in range(len(FAN_OUT)))
 
 

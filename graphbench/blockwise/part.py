@@ -26,7 +26,7 @@ class PartOfGraph(Ragged):
 
     Args:
         rows: number of the rows.
-        device: on which they are.
+        device: device that they are on.
     """
 
     def __init__(self, rows: int, device: torch.device) -> None:
@@ -68,7 +68,7 @@ def nodes_of_graph(rows: int, device: torch.device, **fields: Any) -> GraphBatch
 
     Args:
         rows: number of the rows.
-        device: on which they are.
+        device: device that they are on.
         fields: other fields of the batch.
     """
     return GraphBatch(PartOfGraph(rows, device), torch.empty(0).as_subclass(AbsentEdges), **fields)

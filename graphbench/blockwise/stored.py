@@ -28,7 +28,7 @@ class StoredBlocks(NodeBlocks):
     Args:
         store: one graph, see :func:`~graphbench.data.large.subgraph.check_one_graph`.
         incoming: edges sorted by target, numbered where something is stored for every edge; None: sorted here.
-        device: on which blocks are computed.
+        device: device that blocks are computed on.
         max_nodes: most nodes of a block, None: :data:`NODES`.
         max_edges: into a block, None: :data:`EDGES`; a single node may have more.
         in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.allocate`.

@@ -40,7 +40,7 @@ def infer(
 
     Args:
         values: all values by dotted key.
-        origin: where each key was set, for those that were.
+        origin: place where each key was set, for those that were.
         names_in: splits ``a+b`` into its names.
 
     Returns:

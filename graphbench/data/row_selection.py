@@ -65,7 +65,7 @@ class RowSelection:
         first: (B,) int64.
         counts: (B,) int64.
         contiguous: the runs follow one another, so that they are one slice.
-        device: where the rows lie.
+        device: device of the rows.
         index: (total,) int64, the rows, where they are known; else computed when they are asked for.
 
     Attributes:

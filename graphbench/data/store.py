@@ -260,7 +260,7 @@ class GraphStore:
 
     @property
     def device(self) -> torch.device:
-        """Where the graphs lie; ``node_ptr``, ``edge_ptr`` and other offsets per graph are always on the host."""
+        """Device of the graphs; ``node_ptr``, ``edge_ptr`` and other offsets per graph are always on the host."""
         return self.edge_index.device
 
     @property

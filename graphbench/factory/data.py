@@ -167,7 +167,7 @@ def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None
 
     Args:
         config: a loaded configuration.
-        loaded: from :func:`read_data`.
+        loaded: data set from :func:`read_data`.
         progress: called with a line of text before something is computed.
     """
     cache = Roots.from_environment(config.tree.dataset.dir).cache
@@ -185,9 +185,9 @@ def encode_shards(
 
     Args:
         config: a loaded configuration.
-        loaded: from :func:`read_data`.
+        loaded: data set from :func:`read_data`.
         numbers: numbers of the shards, from 0.
-        shards: how many there are, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
+        shards: number of shards, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
         progress: called with a line of text before something is computed.
 
     Returns:

@@ -41,7 +41,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
 
     Args:
         config: a loaded configuration.
-        info: from the data set's card, or measured.
+        info: facts from the data set's card, or measured.
 
     Returns:
         A module that maps a :class:`~graphbench.structures.GraphBatch` to predictions, (G, out_dim) for graph tasks

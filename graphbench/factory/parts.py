@@ -33,7 +33,7 @@ class Parts:
         loaded: the data with encodings.
         splits: splits of the seed.
         info: facts about the data.
-        model: with fresh parameters, or those of a pretrained run.
+        model: model with fresh parameters, or those of a pretrained run.
         task: loss and metrics.
         optimizer: optimizer of the model's parameters.
         loaders: loaders of the batches.
@@ -63,7 +63,7 @@ def build_parts(
     Args:
         config: a loaded configuration.
         seed: seed of split, batches and parameters.
-        read: gives the data, without encodings.
+        read: function that gives the data, without encodings.
     """
     fabric = build_fabric(config)
     fabric.launch()
@@ -81,7 +81,7 @@ def training_info(loaded: LoadedDataset, splits: Splits) -> DataInfo:
 def assemble(
     config: Config, fabric: Fabric, loaded: LoadedDataset, splits: Splits, seed: int, *, run_id: int | None = None
 ) -> Parts:
-    """Everything that is made from the data; what takes longest, the batches, comes last.
+    """Parts of a training, made from the data; what takes longest, the batches, comes last.
 
     Args:
         config: configuration of the training.
@@ -89,7 +89,7 @@ def assemble(
         loaded: the data with encodings.
         splits: splits of the seed.
         seed: seed of batches and parameters.
-        run_id: which of the runs below ``pretrained.dir`` the model starts from; None: fresh parameters in any case.
+        run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.
     """
     info = training_info(loaded, splits)
     seed_everything(seed)

@@ -85,7 +85,7 @@ class MLPGraphHead(MLPNodeHead):
 
     Attributes:
         scale: factor of the prediction, by which its targets were divided on average.
-        shift: added to the prediction.
+        shift: number added to the prediction.
 
     Args:
         dim_in: width of the hidden state.

@@ -115,7 +115,7 @@ class GraphLayerNorm(nn.Module):
 
     Args:
         dim: channels.
-        eps: added to the variance.
+        eps: number added to the variance.
 
     Shape:
         h (N, dim) -> (N, dim).
@@ -172,7 +172,7 @@ class GraphNorm(nn.Module):
 
     Args:
         dim: channels.
-        eps: added to the variance.
+        eps: number added to the variance.
 
     Shape:
         h (N, dim) -> (N, dim).

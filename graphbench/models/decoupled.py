@@ -33,7 +33,7 @@ from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 @dataclass(frozen=True)
 class PreFrame(Frame):
-    """With linear layers before the propagation.
+    """Encoder and head of a model with linear layers before the propagation.
 
     Attributes:
         pre_mp: linear layers of width ``dim`` (``gnn.layers_pre_mp``), or None.
@@ -267,7 +267,7 @@ class GPRGNN(BlockwiseDecoupled):
         frame: see :class:`PreFrame`.
         dropout: dropout of H, before the propagation.
         hops: K.
-        alpha: where the weights start.
+        alpha: alpha of the first weights.
 
     Shape:
         batch -> prediction of the head

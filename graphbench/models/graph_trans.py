@@ -66,7 +66,7 @@ class GraphTrans(EncodedModel):
         layers: number of local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
         stack: keys of their own, see :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
-        dropout: after every local layer (``gnn.dropout``).
+        dropout: dropout after every local layer (``gnn.dropout``).
         transformer: keys of their own, see :class:`TransformerSettings`.
 
     Shape:

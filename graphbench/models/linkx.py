@@ -55,7 +55,7 @@ class LINKX(EncodedModel):
 
     Args:
         frame: encoder, widths, factory of the head; with ``gnn.layers_post_mp: 1`` it is the last map of MLP_f.
-        dropout: inside the MLPs (``gnn.dropout``).
+        dropout: dropout inside the MLPs (``gnn.dropout``).
         nodes: number of nodes of the one graph that A is of; 0 leaves h_A out.
         edge_layers: maps of A W_A and MLP_A together.
         node_layers: maps of MLP_X.

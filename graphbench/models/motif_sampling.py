@@ -21,7 +21,7 @@ class MotifLists:
     """The S motifs of all graphs of a batch; ask by ``batch.derived(MotifLists)``.
 
     Args:
-        batch: with the edge sets ``Motifs`` and ``MotifNodes``.
+        batch: batch with the edge sets ``Motifs`` and ``MotifNodes``.
 
     Attributes:
         graph: (S,) the graph of every motif.

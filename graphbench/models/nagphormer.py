@@ -27,7 +27,7 @@ class HopSettings:
     Attributes:
         hops: K, neighbourhoods besides the node itself.
         num_heads: attention heads.
-        transformer_dropout: after attention and after the feed-forward network.
+        transformer_dropout: dropout after attention and after the feed-forward network.
         attention_dropout: dropout of attention weights.
     """
 

@@ -36,7 +36,7 @@ class PolynomialSettings:
         self_loops: every node attends to itself, too, in the local layers, as in the released program. Loops of a data
             set are edges beside it.
         input_dropout: dropout of the features.
-        global_dropout: after every global layer; None: ``dropout`` of the model.
+        global_dropout: dropout after every global layer; None: ``dropout`` of the model.
     """
 
     local_layers: int = 7
@@ -138,7 +138,7 @@ class Polynormer(EncodedModel):
 
     Args:
         frame: encoder, widths, ``dim`` of all heads together, factory of the head.
-        dropout: after the first map and after every local layer (``gnn.dropout``).
+        dropout: dropout after the first map and after every local layer (``gnn.dropout``).
         settings: keys of their own, see :class:`PolynomialSettings`.
 
     Shape:

@@ -55,7 +55,7 @@ class EdgeTables:
             tables of its own, as OGB's convolutions have them; ``per_layer_and_first``: the first layer adds ``dim``
             more columns to its own, the last ones of all, as GSN's does with counts of substructures.
         dim: width of the layers.
-        layers: how many there are.
+        layers: number of layers.
         received: columns of the edge states; None where there are none.
 
     Raises:

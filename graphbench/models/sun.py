@@ -24,7 +24,7 @@ from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.adjacency import Adjacency
 
 CONVOLUTIONS = 4
-"""Of a layer; each has edge columns of its own."""
+"""Convolutions of a layer; each has edge columns of its own."""
 MARKS = 2
 
 

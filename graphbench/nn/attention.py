@@ -157,7 +157,7 @@ class FFGT(PlainAttention):
         channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
-        focal_heads: how many of the heads are focal; default: half of them.
+        focal_heads: number of focal heads; default: half of them.
         focal_length: hops that these see.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
     """
@@ -187,7 +187,7 @@ class GRPE(PlainAttention):
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         max_hop: hops that are told apart.
-        focal_heads: how many of the heads see ``focal_length`` hops only.
+        focal_heads: number of heads that see ``focal_length`` hops only.
         focal_length: these hops.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
     """

@@ -25,7 +25,7 @@ class Exphormer(nn.Module):
         heads: number of heads.
         edge_dim: columns of the float ``edge_attr``; None: all edges have one learned feature.
         degree: d, every node has 2 d expander edges; 0: no expander.
-        num_virtual_nodes: per graph.
+        num_virtual_nodes: virtual nodes per graph.
         seed: seed of the expanders.
     """
 

@@ -156,7 +156,7 @@ def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) ->
     Args:
         ragged: the partition; use ``ragged.derived(row_tiles, rows)``.
         rows: rows of a tile.
-        graphs: in their order; None for all.
+        graphs: numbers of the graphs, in their order; None for all.
     """
     if isinstance(ragged, CapacityRagged):
         assert graphs is None

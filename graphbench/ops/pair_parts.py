@@ -27,8 +27,8 @@ class Part:
     Attributes:
         number: number of the part in the layout.
         bucket: bucket with the part's graphs.
-        heads: which of them.
-        of_heads: how many there are.
+        heads: heads of the part.
+        of_heads: number of heads in all.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Part:
         """The parts of a layout, largest graphs first; they do not depend on the number of threads.
 
         Args:
-            layout: for ``pairs`` pairs.
+            layout: layout for ``pairs`` pairs.
             heads: H.
             pairs: most pairs of a tile, times heads. Several graphs that share a bucket are one part.
         """

@@ -49,7 +49,7 @@ MODELS = {
     "softmax": _Model("Transformer", "softmax attention"),
     "dense": _Model("Transformer", "dense softmax attention", ("--whole_matrix",)),
 }
-"""By name on the command line; any other name is that of an attention."""
+"""Models by name on the command line; any other name is that of an attention."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Measurements:
         settings: mean degree, width, and the limit of the GPU's memory (GiB) where there was one.
         environment: machine and versions.
         date: date of the first point.
-        all_points: in the order they were measured in.
+        all_points: points in the order they were measured in.
         stopped: model -> why no larger graph was measured.
         budget: budget of the last run that measured.
         out_of_memory: model -> smallest number of nodes that did not fit; infinite where the largest asked for did.
@@ -100,7 +100,7 @@ class Measurements:
     out_of_memory: dict[str, float] = field(default_factory=dict)
 
     def points(self, model: str, sizes: Sequence[int]) -> list[Point]:
-        """Of one model at some of the sizes, smallest first."""
+        """Points of one model at some of the sizes, smallest first."""
         points = [point for point in self.all_points if point.model == model and point.nodes in set(sizes)]
         return sorted(points, key=lambda point: point.nodes)
 
@@ -144,7 +144,7 @@ def measure_missing(
         degree: mean degree of the graphs.
         width: width of the models.
         budget: seconds that a step may take.
-        steps: per point.
+        steps: steps per point.
         memory_limit: GiB that PyTorch may take on the GPU; None: all.
 
     Raises:

@@ -104,7 +104,7 @@ class Predictions:
         return 1 - self.probability <= self.threshold
 
     def columns(self) -> dict[str, np.ndarray]:
-        """By name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
+        """Columns by name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
 
         Calibrated regressions have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
         """

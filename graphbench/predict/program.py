@@ -86,7 +86,7 @@ def write_compiled(trained: TrainedModel, program: Path, file: Path) -> float:
     Args:
         trained: model that the program was made of.
         program: file of the program.
-        file: to be written; its name ends in ``.pt2``.
+        file: file to be written; its name ends in ``.pt2``.
 
     Returns:
         Largest difference, relative to the largest output of the graph.

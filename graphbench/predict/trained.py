@@ -59,7 +59,7 @@ class TrainedModel:
 
         Args:
             graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed.
-            device: where the models compute.
+            device: device that the models compute on.
             batch_size: graphs at a time; default: that of the training.
 
         Raises:
@@ -78,7 +78,7 @@ class TrainedModel:
         """Predictions on graphs that have their encodings already.
 
         Args:
-            store: with encodings.
+            store: graphs with encodings.
             graphs: numbers of those that are meant; None: all.
             device: see :meth:`predict`.
             batch_size: see :meth:`predict`.

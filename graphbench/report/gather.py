@@ -76,7 +76,7 @@ class Configuration:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Of the finished runs."""
+        """Folder names of the finished runs."""
         return tuple(run.run_id for run in self.result.runs)
 
     @functools.cached_property
@@ -205,7 +205,7 @@ def _order(configuration: Configuration) -> tuple[Any, ...]:
 
 
 def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> Configuration:
-    """With label and published value of the first sweep that has the configuration and data set."""
+    """Configuration with label and published value of the first sweep that has it and its data set."""
     shipped = SWEEPS / f"{configuration.folder.parent.name.removesuffix(PACKED)}.yaml"
     for sweep in [*explicit, *([_sweep(shipped)] if shipped.is_file() else [])]:
         for entry in sweep.entries:

@@ -40,7 +40,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     """The report.
 
     Args:
-        configurations: from :func:`~graphbench.report.gather.gather`.
+        configurations: configurations from :func:`~graphbench.report.gather.gather`.
         title: heading.
         limit: configurations that get curves and details; what is left out is said.
     """

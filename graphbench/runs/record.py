@@ -178,7 +178,7 @@ class RunRecord:
 
     @property
     def fingerprint(self) -> str | None:
-        """Of the graphs that it was trained on; None where the record does not say."""
+        """Fingerprint of the graphs that it was trained on; None where the record does not say."""
         return self.data.get("fingerprint")
 
     @property
@@ -187,7 +187,7 @@ class RunRecord:
         return RunIdentity(self.config_hash, {**self.identity.inputs, "run": self.run_id, "seed": str(self.seed)})
 
     def other_settings(self, settings: Mapping[str, Any]) -> str:
-        """How the settings of a configuration differ from its own, in words; empty where they do not.
+        """Difference of the settings of a configuration from its own, in words; empty where there is none.
 
         Which runs a configuration stands for is no difference: the one in the folder of a run stands for that alone.
         """

@@ -125,7 +125,7 @@ class RecordIndex:
             self._kept = self._database.total_changes
 
     def _number(self, place: int, part: object) -> int:
-        """Of a part of records, which has its place among the others."""
+        """Number of a part of records, which has its place among the others."""
         latest, number = self._latest.get(place, (self, 0))
         if part is latest:  # as what records share is, where it comes from one configuration
             return number
@@ -207,6 +207,6 @@ def _stamp(file: str) -> str | None:
 
 
 def _version() -> int:
-    """Of the rows: another one when records have other fields."""
+    """Version of the rows: another one when records have other fields."""
     described = json.dumps([SCHEMA_VERSION, _SHARED, _OWN, _OWN_TOO])
     return int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big") >> 1

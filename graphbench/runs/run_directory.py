@@ -169,7 +169,7 @@ class RunDirectory:
         """Keeps ``record.json`` true before, during and after a training.
 
         Args:
-            record: from :meth:`RunRecord.start`.
+            record: record from :meth:`RunRecord.start`.
 
         Yields:
             What the training inside hands its outcome to. Exceptions that end it are recorded (``interrupted``,

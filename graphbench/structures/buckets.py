@@ -50,7 +50,7 @@ class Bucket:
 
     @property
     def cells(self) -> slice:
-        """Where the bucket lies in the layout."""
+        """Place of the bucket in the layout."""
         return slice(self.start, self.start + len(self.graphs) * self.length)
 
     def view(self, packed: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ class Measured(Sequence[int]):
     """Numbers that are measured when somebody first reads them, and then kept.
 
     Args:
-        measure: gives the numbers; called once at most.
+        measure: function that gives the numbers; called once at most.
     """
 
     def __init__(self, measure: Callable[[], Sequence[int]]) -> None:

@@ -253,7 +253,7 @@ class GraphBatch(Memo):
 
 
 def real_rows(batch: GraphBatch, level: Level) -> RealRows:
-    """Of a padded batch: what :meth:`GraphBatch.real` keeps."""
+    """Real rows of a padded batch, which :meth:`GraphBatch.real` keeps."""
     assert batch.real_graphs is not None
     if level == "graph":
         return RealRows.first(batch.real_graphs, batch.num_graphs)

@@ -85,7 +85,7 @@ class NodeBlocks(ABC):
         bounds: first node of every block and the number of nodes.
         num_edges: E, directed.
         y: targets of all nodes, on the host.
-        device: on which blocks are computed.
+        device: device that blocks are computed on.
         rank: number of this process among those that share the blocks.
         world_size: how many these are, each of which has to ask the same of the graph.
     """

@@ -78,7 +78,7 @@ class Ragged(Memo):
 
     @property
     def device(self) -> torch.device:
-        """Where ``ptr`` and everything derived from it lies."""
+        """Device of ``ptr`` and everything derived from it."""
         return self._ptr.device
 
     @tensor_property

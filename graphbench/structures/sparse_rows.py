@@ -87,12 +87,12 @@ class SparseRows:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the values."""
+        """Type of the values."""
         return self.value.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the entries lie."""
+        """Device of the entries."""
         return self.value.device
 
     def is_floating_point(self) -> bool:

@@ -26,7 +26,7 @@ GRACE_PERIOD = 60.0
 """Seconds that workers get for saving their state after Ctrl-C; a second Ctrl-C ends them at once."""
 
 MAX_ATTEMPTS = 2
-"""How often a run is started whose process is killed."""
+"""Number of starts of a run whose process is killed."""
 
 
 @dataclass

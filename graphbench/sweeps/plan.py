@@ -26,8 +26,8 @@ class PlannedEntry:
     """An entry that can be trained.
 
     Attributes:
-        entry: from the sweep file.
-        checked: with its runs and its folder.
+        entry: entry of the sweep file.
+        checked: configuration with its runs and its folder.
         repeat: number of seeds that its runs were planned with.
         finished: run ids of those that need not be trained.
         search: search that its trials are made from; None: the entry itself is trained.
@@ -51,12 +51,12 @@ class PlannedEntry:
 
     @property
     def column(self) -> str:
-        """Of the table: as written, or the data set."""
+        """Column of the table: as written, or the data set."""
         return self.entry.column or str(self.checked.description["dataset"])
 
     @property
     def log_file(self) -> Path:
-        """Where its runs write what they would print."""
+        """File that its runs write their output to."""
         return (self.search.folder if self.search else self.checked.folder) / "sweep.log"
 
     @property
@@ -70,7 +70,7 @@ class PlannedEntry:
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
 
     def unfinished(self) -> Counter[str]:
-        """How many of the runs that are not finished have which status: failed, interrupted, running."""
+        """Number of the unfinished runs by status: failed, interrupted, running."""
         runs = [] if self.search else [run for run in self.checked.runs if run.run_id not in self.finished]
         records = (self.checked.directory(run).record for run in runs)
         return Counter(record.status for record in records if record is not None)
@@ -223,7 +223,7 @@ def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> Search
 
 
 def search_status(search: SearchPlan) -> StudyStatus:
-    """How far a search is; nothing is written where there is none yet.
+    """Status of a search; nothing is written where there is none yet.
 
     Raises:
         UserError: its folder holds another search.

@@ -23,7 +23,7 @@ class Spec(ABC):
     """Specification of what a worker does at a time; can be pickled and written as JSON.
 
     Attributes:
-        log_file: takes what is printed meanwhile.
+        log_file: file for what is printed meanwhile.
     """
 
     log_file: Path
@@ -51,11 +51,11 @@ class RunSpec(Spec):
         overrides: ``(KEY, VALUE, ...)``.
         origins: ``file:line`` of the sweep file for each of them.
         repeat: number of seeds of the entry.
-        run_ids: which of its runs; None: all of them (a trial).
+        run_ids: folder names of its runs to train; None: all of them (a trial).
         together: whether these are trained in turns, in one process.
         bases: folder of the run of another entry that each of the runs starts from; empty: they build on no entry.
         config_hash: hash of the configuration as it was checked.
-        log_file: takes what the run prints.
+        log_file: file for what the run prints.
         search: the search that the trial belongs to; None: a run.
     """
 
@@ -126,7 +126,7 @@ class RunSpec(Spec):
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended.
+    """Result of a run: how it ended.
 
     Attributes:
         status: ``finished``, ``failed``, ``pruned`` (given up by a search) or ``interrupted`` (from outside, state

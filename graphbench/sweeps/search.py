@@ -52,7 +52,7 @@ class SearchPlan:
     Attributes:
         folder: folder of the study and, below it, the run folders of the trials.
         name: name of the entry's configuration, its tag included.
-        name_tag: that tag.
+        name_tag: tag of the entry's configuration.
         config_hash: hash of the entry's configuration, whose values the trials change.
         space: dimensions of the search.
         metric: the validation metric that is optimised, at each run's best epoch; mean over a trial's runs.
@@ -87,7 +87,7 @@ class SearchPlan:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SearchPlan:
-        """From what ``dataclasses.asdict`` and JSON make of it."""
+        """Search plan from what ``dataclasses.asdict`` and JSON make of it."""
         space = (
             SearchDimension(**{**dimension, "choices": dimension["choices"] and tuple(dimension["choices"])})
             for dimension in plain["space"]

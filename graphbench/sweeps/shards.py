@@ -34,8 +34,8 @@ class ShardSpec(Spec):
         overrides: ``(KEY, VALUE, ...)``.
         config_hash: hash of the configuration when the shards were planned.
         number: number of the shard, from 0.
-        shards: how many there are.
-        log_file: takes what is printed meanwhile.
+        shards: number of shards.
+        log_file: file for what is printed meanwhile.
     """
 
     file: Path
@@ -86,7 +86,7 @@ class ShardItem(WorkItem):
         folder: folder of all shards of the configuration.
         described: configuration, encodings, data set.
         shard: specification of the shard.
-        attempts: how often it was started.
+        attempts: number of starts.
     """
 
     folder: Path
@@ -106,7 +106,7 @@ class ShardItem(WorkItem):
 
     @property
     def log_file(self) -> Path:
-        """Of all shards."""
+        """Log file of all shards."""
         return self.shard.log_file
 
     def spec(self) -> ShardSpec:

@@ -61,18 +61,18 @@ class _Submitted:
 
     @property
     def keys(self) -> list[RunKey]:
-        """Of its runs."""
+        """Keys of its runs."""
         folder, numbers = self.key
         return [(folder, number) for number in numbers.split(",")]
 
     @property
     def result(self) -> RunResult | None:
-        """How it ended, None: not yet."""
+        """Result of the runs, None: not yet."""
         return self.folder.result(self.index)
 
     @property
     def log(self) -> Path:
-        """Of its job."""
+        """Log file of its job."""
         return self.folder.log(self.place[1])
 
 
@@ -80,7 +80,7 @@ class Arrays:
     """The job arrays of one sweep.
 
     Args:
-        out_dir: they lie in ``<out_dir>/<sweep>-slurm``.
+        out_dir: folder of the arrays: they lie in ``<out_dir>/<sweep>-slurm``.
         name: name of the sweep.
     """
 
@@ -142,7 +142,7 @@ class Arrays:
         return {key: present[item.place] for item in waiting for key in item.keys}
 
     def submitted(self) -> Iterator[_Submitted]:
-        """Everything that was ever handed to ``sbatch``, the earliest first."""
+        """Items that were ever handed to ``sbatch``, the earliest first."""
         for number in self._numbers():
             array = self._array(number)
             if array.script.is_file():

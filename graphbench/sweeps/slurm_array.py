@@ -76,14 +76,14 @@ class ArrayFolder:
         }
 
     def result(self, index: int) -> RunResult | None:
-        """How a run ended, None: not yet."""
+        """Result of a run, None: not yet."""
         try:
             return RunResult(**json.loads(self._result_file(index).read_text()))
         except FileNotFoundError:
             return None
 
     def write_result(self, index: int, result: RunResult) -> None:
-        """For :meth:`result`."""
+        """Writes the result that :meth:`result` reads."""
         atomic.write_text(self._result_file(index), json.dumps(dataclasses.asdict(result)))
 
     def _result_file(self, index: int) -> Path:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import optuna
 
 MAX_ATTEMPTS = 2
-"""How often a trial is started whose process is killed."""
+"""Number of starts of a trial whose process is killed."""
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a search is.
+    """Status of a search.
 
     Attributes:
         complete: trials with a value.
@@ -189,8 +189,8 @@ class Trial:
     """One set of values, locked by one process until it is released or ended.
 
     Attributes:
-        number: from 0.
-        attempts: how often it was started, this time included.
+        number: number of the trial, from 0.
+        attempts: number of starts, this time included.
         reported: the last step that was reported to the pruner.
     """
 

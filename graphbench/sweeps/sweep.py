@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def folder(self) -> Path:
-        """Of its runs."""
+        """Folder of its runs."""
         return Path(self.config.tree.out_dir, self.config.name)
 
     @property
@@ -94,7 +94,7 @@ class Sweep:
         seeds: runs per entry whose configuration does not list splits.
         published: the table of published values; None: none is named.
         reduced: whether its experiments are smaller than the published ones, which stand beside them unjudged.
-        entries: in the order of the file.
+        entries: entries in the order of the file.
         trials: trials of each search; None: searches are not run.
         pruner: pruner of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
         slurm: resources of a job on a cluster.

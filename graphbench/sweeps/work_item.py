@@ -17,7 +17,7 @@ class WorkItem(ABC):
     """Work that one process does at a time, on its way through a launcher and its display.
 
     Attributes:
-        attempts: how often it was started.
+        attempts: number of starts.
     """
 
     attempts: int
@@ -35,7 +35,7 @@ class WorkItem(ABC):
     @property
     @abstractmethod
     def log_file(self) -> Path:
-        """Where it writes what it would print."""
+        """File that it writes its output to."""
 
     @abstractmethod
     def spec(self) -> Spec:
@@ -63,7 +63,7 @@ class WorkItem(ABC):
 
     @property
     def size(self) -> int:
-        """How much it adds to what is done."""
+        """Number that it adds to what is done."""
         return 1
 
     @property

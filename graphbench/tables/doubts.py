@@ -57,7 +57,7 @@ def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[
 
 
 def approximation_text(runs: Sequence[RunRecord], name: str) -> str:
-    """How far a metric on test lay from that of exact predictions, in the unit of the records; empty where unknown.
+    """Distance of a metric on test from that of exact predictions, in the unit of the records; empty where unknown.
 
     Args:
         runs: the finished runs.

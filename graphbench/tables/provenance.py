@@ -16,7 +16,7 @@ class Provenance:
 
     Attributes:
         params: trainable parameters, smallest and largest; None where unknown.
-        seconds: per epoch, training and evaluation, mean over the runs; None where unknown.
+        seconds: seconds per epoch, training and evaluation, mean over the runs; None where unknown.
         memory: largest peak, bytes; None where unknown.
         date: date of the last end, ISO.
         commits: eight digits each, with a plus where the working tree had changes.
@@ -34,7 +34,7 @@ class Provenance:
 
     @classmethod
     def of(cls, runs: Sequence[RunRecord]) -> Provenance:
-        """Of finished runs of one configuration."""
+        """Provenance of finished runs of one configuration."""
         params = [run.params for run in runs if run.params is not None]
         seconds = [run.time_per_epoch for run in runs if run.time_per_epoch is not None]
         return cls(

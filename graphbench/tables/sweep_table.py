@@ -73,12 +73,12 @@ class Cell:
 
     @property
     def error(self) -> str:
-        """Of an approximate evaluation, see :func:`~graphbench.tables.doubts.approximation_text`."""
+        """Error of an approximate evaluation, see :func:`~graphbench.tables.doubts.approximation_text`."""
         return approximation_text(self.result.runs, self.measured.name) if self.measured else ""
 
     @property
     def differing(self) -> str:
-        """In which settings its runs differ from the sweep; empty where that is not known."""
+        """Settings in which its runs differ from the sweep; empty where that is not known."""
         ran = self.result.runs[0].settings if self.result.runs else {}
         return describe_differences(self.spec.settings, ran) if ran and self.spec.settings else ""
 
@@ -114,7 +114,7 @@ class SweepTable:
         name: name of the sweep.
         labels: rows.
         columns: columns.
-        cells: by label and column; the sweep need not have all.
+        cells: cells by label and column; the sweep need not have all.
         published: the paper's table; None: none was named.
         baseline: label of the Welch tests; None: none.
     """
@@ -163,7 +163,7 @@ def sweep_cells(specs: Sequence[CellSpec], published: PublishedTable) -> list[Ce
     """The cells of a sweep, compared with a published table, whether or not there are runs.
 
     Args:
-        specs: in the order of rows and columns.
+        specs: specifications in the order of rows and columns.
         published: the paper's table.
     """
     compared = _compared(specs, published, None)[1]

@@ -133,7 +133,7 @@ def contains_nan(values: Tensor) -> bool:
 
 
 def to_double(values: Tensor) -> Tensor:
-    """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
+    """Tensor in float64, so that sums over millions of rows keep their digits (float32 where the device has none)."""
     return values.float() if values.device.type == "mps" else values.double()
 
 

@@ -1,4 +1,4 @@
-"""Which line of a user's code a backward pass fails for.
+"""Lines of a user's code that a backward pass fails for.
 
 PyTorch notices while it computes gradients, long after the line at fault has run, so that no traceback names it. The
 forward pass is done once more, watched function by function, and the calls out of the user's code are looked through.

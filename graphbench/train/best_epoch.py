@@ -69,9 +69,9 @@ def compute_metrics(
         predictions: predictions of the training split, and of the others where the epoch was evaluated.
         task: gives loss and metrics.
         settings: the selecting metric, and in which epochs the others are computed.
-        epoch: from 0.
+        epoch: number of the epoch, from 0.
         num_train_batches: number of training batches of an epoch.
-        best: epoch so far.
+        best: best epoch so far.
 
     Raises:
         UserError: the selecting metric is not computed.

@@ -100,7 +100,7 @@ class Capture:
         return next((each for each in gather_objects(obstacle, self.fabric) if each is not None), None)
 
     def _exchange(self, step: TrainingStep, loaders: AssemblesOnDevice) -> GradientExchange:
-        """With the gradients that a backward pass gives; nothing else is changed by it."""
+        """Exchange with the gradients that a backward pass gives; nothing else is changed by it."""
         before = Snapshot(self.model, precision=step.precision)
         self.model.train()
         plan = next(iter(loaders.train_plans(0)))

@@ -35,7 +35,7 @@ class _Batch:
     Attributes:
         plan: plan of the batch.
         place: place in the tally.
-        graphs: how many it holds.
+        graphs: number of graphs in it.
         content: numbers that recorded work reads about the batch, on the device.
     """
 
@@ -51,7 +51,7 @@ class _Pass:
 
     Attributes:
         source: pass of the loaders.
-        batches: in order.
+        batches: batches in their order.
         tally: tally of the predictions.
         graphs: recorded work of every class, and its input.
     """
@@ -70,7 +70,7 @@ class CapturedEvaluation:
         loaders: assemble batches on the device.
         predict: the model without gradients.
         task: loss.
-        model: whose parameters a forward pass reads, in evaluation mode.
+        model: model whose parameters a forward pass reads, in evaluation mode.
         device: device of all of them.
         required: whether it is an error that a pass cannot be captured (``train.capture: always``).
     """

@@ -45,7 +45,7 @@ class CapturedSteps:
         graphs: makes graphs.
         loaders: assemble batches on the device.
         step: forward, backward and update.
-        model: whose parameters and buffers a step changes.
+        model: model whose parameters and buffers a step changes.
         optimizer: optimizer of the parameters.
         device: device of all of them.
         accumulates: whether gradients of several batches are added up.

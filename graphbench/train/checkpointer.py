@@ -37,7 +37,7 @@ class Checkpointer:
     """Writes and reads the checkpoints of one run, and says when one is due.
 
     Args:
-        run: whose checkpoints they are.
+        run: run whose checkpoints they are.
         fabric: fabric whose first process reads and writes.
         settings: ``ckpt_seconds`` and ``ckpt_best``.
 

@@ -14,7 +14,7 @@ class DeviceRates:
     """Learning rates as tensors, which a captured optimizer reads; outside the optimizer keeps its numbers.
 
     Args:
-        optimizer: whose groups' ``lr`` are the rates.
+        optimizer: optimizer whose groups' ``lr`` are the rates.
         device: device of the tensors.
     """
 

@@ -93,7 +93,7 @@ class Fabric:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.
 
         Args:
-            optimizer: whose parameters have gradients.
+            optimizer: optimizer whose parameters have gradients.
             max_norm: largest norm of all of them together.
         """
         self.precision.unscale(optimizer)

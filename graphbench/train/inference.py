@@ -43,7 +43,7 @@ class Inference:
 
     Attributes:
         fabric: launched.
-        model: with its trained parameters.
+        model: model with its trained parameters.
         task: loss and metrics.
         loaders: batches of all splits.
         folder: run directory, where results are written.

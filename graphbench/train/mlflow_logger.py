@@ -27,8 +27,8 @@ class MLflowLogger(Reporter):
     Args:
         experiment: groups runs in MLflow.
         name: name of the run.
-        params: shown with the run; cut to 6000 characters each, MLflow's limit.
-        tags: to filter by.
+        params: parameters shown with the run; cut to 6000 characters each, MLflow's limit.
+        tags: tags to filter by.
     """
 
     def __init__(self, experiment: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:

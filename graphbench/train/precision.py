@@ -20,7 +20,7 @@ class Precision:
     Args:
         name: ``32-true``, ``bf16-true``, ``16-true``, ``64-true`` (weights of that type), ``bf16-mixed`` or
             ``16-mixed`` (weights of 32 bits, autocast). Gradients of float16 are scaled, so that they do not underflow.
-        device: that computes.
+        device: device that computes.
         scaler: scaler of the gradients of ``16-mixed``; None: PyTorch's defaults.
     """
 

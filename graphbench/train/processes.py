@@ -24,7 +24,7 @@ class Processes(Fabric):
         accelerator: ``cpu``, ``cuda`` (or ``gpu``), ``mps``, ``auto``.
         devices: processes on this machine, or numbers of its devices.
         num_nodes: machines.
-        timeout: that a process waits for others.
+        timeout: time that a process waits for others.
         precision: name of the number format.
     """
 

@@ -32,7 +32,7 @@ class CaptureFailed(RuntimeError):
 
     @classmethod
     def because_of(cls, error: Exception) -> CaptureFailed:
-        """With what an error says first; one that has nothing to do with capturing is raised again without a graph.
+        """Failure with what an error says first; one unrelated to capturing is raised again without a graph.
 
         CUDA refuses to end what it has refused a part of, so that the last error says that there was another.
         """
@@ -78,7 +78,7 @@ class BatchInput:
 
 
 class Snapshot:
-    """Everything that work changes: parameters, buffers, moments, random numbers, gradients that it adds to, scales.
+    """State that work changes: parameters, buffers, moments, random numbers, gradients that it adds to, scales.
 
     Args:
         model: model of the work.
@@ -137,7 +137,7 @@ class Work:
     Attributes:
         run: does it on the batch of ``batch`` and writes into ``tally``.
         batch: input of the work.
-        tally: where its numbers go.
+        tally: tally that its numbers go to.
         place: place of the batch.
         rows: predictions of the batch that count.
         graphs: number of graphs of the batch.
@@ -220,7 +220,7 @@ class _Result:
 
     Attributes:
         output: copies of what it left in the tally: loss, targets, predictions, statistics.
-        gradients: after clipping.
+        gradients: gradients after clipping.
         buffers: running statistics and the like.
         moves: changes of the parameters.
     """
@@ -232,7 +232,7 @@ class _Result:
 
     @classmethod
     def of(cls, work: Work, before: Snapshot) -> _Result:
-        """Of the work that was just done."""
+        """Result of the work that was just done."""
         parameters = list(before.model.parameters())
         return cls(
             [tensor.clone() for tensor in _numbers(work.output)],

@@ -28,10 +28,10 @@ class RunLog:
     Args:
         path: the run directory.
         history: lines of ``stats.json``.
-        reporters: told about progress.
+        reporters: reporters told about progress.
         settings: settings of the trainer.
         params: trainable parameters of the model.
-        device: whose memory is reported, where it is a GPU.
+        device: device whose memory is reported, where it is a GPU.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Everything a run needs to continue as if it had never stopped: collected for a checkpoint, and put back."""
+"""State that a run needs to continue as if it had never stopped: collected for a checkpoint, and put back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TrainerState:
     """State that changes while training, apart from model, optimizer, schedule and random generators.
 
     Attributes:
-        epoch: in progress, or next.
+        epoch: number of the epoch in progress, or of the next.
         batches_done: batches of that epoch that are done.
         buffer: predictions of those batches.
         seconds: seconds of all epochs before.

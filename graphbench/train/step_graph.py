@@ -74,8 +74,8 @@ class CudaStepGraph(StepGraph):
 
     Args:
         together: with the others that are recorded on the stream.
-        stream: on which work is recorded.
-        side: beside it, see :mod:`graphbench.structures.side_stream`.
+        stream: stream that work is recorded on.
+        side: stream beside it, see :mod:`graphbench.structures.side_stream`.
     """
 
     def __init__(self, together: _Together, stream: torch.cuda.Stream, side: torch.cuda.Stream) -> None:

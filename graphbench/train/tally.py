@@ -39,7 +39,7 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch lies in a pass.
+    """Place of a batch in a pass.
 
     Attributes:
         batch: number of the batch.
@@ -89,7 +89,7 @@ class Tally:
 
     @property
     def beyond(self) -> Place:
-        """Behind all places: what is written there is lost."""
+        """Place behind all others: what is written there is lost."""
         return self._end
 
     def write(self, place: Tensor, output: StepOutput) -> None:

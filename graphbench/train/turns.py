@@ -40,7 +40,7 @@ def take_turns(
     """Does all trainings to their ends, one turn of each at a time. One that fails leaves the others alone.
 
     Args:
-        trainings: by the name that messages call them.
+        trainings: trainings by the name that messages call them.
         device: device of all of them.
         tell: called with name and exception of a training when it fails.
 
@@ -73,7 +73,7 @@ class _Training:
     """A training and what it has for itself, while others have turns.
 
     Args:
-        name: for messages.
+        name: name for messages.
         work: not begun.
         device: device of its tensors.
     """

@@ -23,7 +23,7 @@ class _Partitioned(PartTransform):
 
     Args:
         patches: P.
-        hops: by which patches are extended.
+        hops: number of hops by which patches are extended.
         method: ``bisection``: halves of halves, each the first nodes of a breadth-first search; ``metis``: METIS's
             recursive bisection, by the package pymetis.
     """

@@ -24,7 +24,7 @@ from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 
 _GROUPS = 16
-"""Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
+"""Groups of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
 
 _SPLIT, _LABELS = 100, 101
 """Random streams, next to those of :func:`~graphbench.data.large.generator.power_law`."""

@@ -30,7 +30,7 @@ class Display:
     Args:
         text: description of the work, in front of the bar and of every line.
         say: takes lines; where the output is no terminal also how far it is, every 30 seconds.
-        console: where to draw; default: standard error.
+        console: console to draw on; default: standard error.
     """
 
     def __init__(self, text: str, say: Callable[[str], None], console: Console | None = None) -> None:

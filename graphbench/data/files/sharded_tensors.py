@@ -40,7 +40,7 @@ class ShardedTensors:
         name: readable beginning of the file's name.
         key: everything that the tensors depend on; JSON values.
         shapes: shapes of the whole tensors.
-        shards: how many there are. The shards of another number are others.
+        shards: number of shards. The shards of another number are others.
     """
 
     def __init__(

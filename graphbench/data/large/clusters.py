@@ -32,7 +32,7 @@ class Clusters:
     Attributes:
         number: (N,) int32, the cluster of every node.
         count: K.
-        method: how they were found, in words.
+        method: method that found them, in words.
         cut: fraction of the edges (self loops aside) that join two clusters.
     """
 

@@ -40,7 +40,7 @@ def power_law(
     of every pair are edges; a pair may be drawn twice, no node is its own neighbour.
 
     Args:
-        folder: where the files go; created.
+        folder: folder of the files; created.
         nodes: N.
         edges: E, directed, even.
         seed: seed of everything random.

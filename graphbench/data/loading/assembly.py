@@ -54,7 +54,7 @@ class BatchAssembler:
 
     @property
     def device(self) -> torch.device:
-        """Of the batches."""
+        """Device of the batches."""
         return self._store.device
 
     def counts(self, graphs: np.ndarray) -> BatchCounts:

@@ -42,7 +42,7 @@ class BigBirdCore(GraphLayer):
         block_size: nodes per block; the last block of a graph may be smaller.
         use_bias: queries, keys and values have a bias.
         hidden_act: activation of the feed-forward network.
-        layer_norm_eps: added to the variance of both norms (per node).
+        layer_norm_eps: number added to the variance of both norms (per node).
         seed: seed of the random blocks, which depend on it and on the number of blocks of the graph, and are the same
             for all heads, layers and epochs.
 

@@ -24,7 +24,7 @@ INDICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "ricci": ("RicciCurvature", {"pairs": True}, "RicciCurvature.length"),
     "cosine": ("CosineSimilarity", {"pairs": True}, "CosineSimilarity.dissimilarity"),
 }
-"""By name: transform, its arguments, and key of its result in ``batch.pair_pe``; empty for ``batch.pairs``."""
+"""Distances by name: transform, its arguments, key of its result in ``batch.pair_pe``; empty for ``batch.pairs``."""
 
 
 @register("Gradformer")

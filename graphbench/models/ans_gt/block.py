@@ -76,7 +76,7 @@ class SequenceBlock(nn.Module):
 
     Args:
         dim: width of the tokens.
-        dropout: after attention and after the feed-forward network.
+        dropout: dropout after attention and after the feed-forward network.
         settings: heads, widths.
 
     Shape:

@@ -158,7 +158,7 @@ class ANSGT(EncodedModel):
         return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
 
     def _sequences(self, around: Surroundings) -> Drawn:
-        """Of this round; those of the last call where nothing has changed."""
+        """Sequences of this round; those of the last call where nothing has changed."""
         key = self.bandit.key
         if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:
             only_ppr = self.settings.first_round == "ppr" and not self.bandit.round

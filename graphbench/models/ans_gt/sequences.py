@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """Everything that sequences are made from; computed once per graph.
+    """Candidates and proximities that sequences are made from; computed once per graph.
 
     Attributes:
         candidates: candidates of the samplers.
@@ -61,7 +61,7 @@ class Drawn:
 
 
 def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> Surroundings:
-    """Of a batch; its graphs do not see each other."""
+    """Surroundings of a batch; its graphs do not see each other."""
     adjacency, like = normalised_adjacency(batch), torch.empty(0, dtype=dtype, device=batch.device)
     s = settings
     candidates = Candidates.of(batch, adjacency, s.candidates, s.teleport, s.ppr_steps)

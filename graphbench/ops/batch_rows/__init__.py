@@ -31,7 +31,7 @@ def batch_rows(
         ptr: (L, S+1) int64, first row of every graph of the data set and the total, for L kinds of rows; kind 0 are
             nodes.
         fields: fields that are gathered.
-        room: how many rows of every kind there are in the batch; the graphs fit it.
+        room: number of rows of every kind in the batch; the graphs fit it.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
 
     Returns:

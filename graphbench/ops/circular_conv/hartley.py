@@ -21,7 +21,7 @@ class Hartley:
     Args:
         sizes: distinct sizes, ascending.
         counts: graphs of each; their rows lie one after the other in the same order.
-        device: where the rows lie.
+        device: device of the rows.
     """
 
     # They are no wider than the rows themselves.

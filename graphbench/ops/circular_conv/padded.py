@@ -29,7 +29,7 @@ class Padded:
 
     Args:
         of_graph: n of every graph, in the order of their rows.
-        device: where.
+        device: device of the rows.
     """
 
     def __init__(self, of_graph: np.ndarray, device: torch.device) -> None:
@@ -81,7 +81,7 @@ def _on(device: torch.device, values: np.ndarray) -> Tensor:
 
 
 class _Positions:
-    """Where the entries of sequences of lengths n lie when every sequence is padded.
+    """Places of the entries of sequences of lengths n when every sequence is padded.
 
     Attributes:
         count: number of sequences.

@@ -119,7 +119,7 @@ class _Launch:
     def arguments(
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
-        """With which all kernels begin; ``unread`` stands for what is not there."""
+        """Arguments that all kernels begin with; ``unread`` stands for what is not there."""
         max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
         kinds, term, bias = (unread if x is None else x for x in (index, term, bias))

@@ -40,7 +40,7 @@ class _VisiblePairs:
 
 
 def count_visible(scope: Scope, max_hops: int) -> int:
-    """How many pairs a limited head sees."""
+    """Number of pairs that a limited head sees."""
     assert scope.distances is not None
     return scope.distances.derived(_count_visible, max_hops, scope.sees_unreachable)
 

@@ -1,4 +1,4 @@
-"""Which pairs a head sees: largest number of hops per head, distances of pairs, relations of pairs."""
+"""Pairs that a head sees: largest number of hops per head, distances of pairs, relations of pairs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Scope:
     Attributes:
         ragged: the partition of the rows.
         distances: distances of pairs, or None where all heads see the whole graph.
-        max_hops: per head, None for the whole graph.
+        max_hops: largest number of hops per head, None for the whole graph.
         sees_unreachable: whether limited heads see pairs without a path.
     """
 
@@ -125,7 +125,7 @@ def hops_of(distances: PairBlocks | HopNeighbors) -> Tensor:
 
 
 def visible(hops: Tensor, max_hops: int, sees_unreachable: bool) -> Tensor:
-    """Where a limited head sees, from hops of any shape."""
+    """Pairs that a limited head sees, from hops of any shape."""
     seen = (hops <= max_hops) | (hops == TOKEN)
     return seen | (hops == UNREACHABLE) if sees_unreachable else seen
 

@@ -50,7 +50,7 @@ def kernel_attention_of_sums(q: Tensor, sums: KeySums, projection: Tensor, *, ep
 
     Args:
         q: (R, H, d) queries of these rows.
-        sums: over all keys of the graph.
+        sums: sums over all keys of the graph.
         projection: projection that the sums were made with.
         eps: number added to the features, see :func:`graphbench.ops.kernel_attention.kernel_attention`.
 

@@ -69,8 +69,8 @@ def linear_parts(
 
     Args:
         h: (R, d).
-        weights: at least one, (f, d) each.
-        biases: as many biases, (f,) each.
+        weights: weights of the maps, at least one, (f, d) each.
+        biases: biases, one per weight, (f,) each.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

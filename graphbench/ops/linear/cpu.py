@@ -94,7 +94,7 @@ class Linear(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Of the rows, weight and bias."""
+        """Gradients of the rows, weight and bias."""
         if grad is None:
             return of_rows, None, None, None, None
         h, weight, out = ctx.saved_tensors
@@ -143,7 +143,7 @@ class LinearParts(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Of the rows, then of all weights and all biases."""
+        """Gradients of the rows, then of all weights and all biases."""
         h, weight = ctx.saved_tensors
         maps, f, d = weight.shape
         if grad is None:

@@ -208,7 +208,7 @@ def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
 
 
 def _tile_counts(ragged: Ragged, rows: int) -> Ragged:
-    """How many tiles of ``rows`` rows every graph has."""
+    """Number of tiles of ``rows`` rows in every graph."""
     if isinstance(ragged, CapacityRagged):
         return ragged.in_pieces(rows)
     return Ragged.from_sizes([-(-size // rows) for size in ragged.sizes], ragged.device)

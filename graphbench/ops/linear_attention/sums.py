@@ -73,7 +73,7 @@ def linear_attention_of_sums(
     Args:
         q: (R, H, d) queries of these rows.
         v: (R, H, e) their values, or (R, 1, e) shared by all heads.
-        sums: over all rows of the graph.
+        sums: sums over all rows of the graph.
         norm: norm that the sums were made with.
         base: base added to the weights, see :func:`graphbench.ops.linear_attention.linear_attention`.
 

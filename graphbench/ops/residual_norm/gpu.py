@@ -84,7 +84,7 @@ class _Launch:
 
     @classmethod
     def of(cls, given: NormInput) -> _Launch:
-        """With a seed drawn."""
+        """Launch for an input, with a seed drawn."""
         norm, around = given.norm, given.around
         p, q = (around.added_dropout if around.added is not None else 0.0), around.dropout
         seed = draw_seed(given.h.device, max(p, q))

@@ -23,7 +23,7 @@ class Normalization:
         running_var: (d,), unbiased.
         training: normalise by the statistics of the rows, and move the running ones towards them.
         momentum: share of a step in the running statistics.
-        eps: added to the variance.
+        eps: number added to the variance.
     """
 
     weight: Tensor

@@ -103,7 +103,7 @@ def flow_pattern(problem: FlowProblem) -> list[Tensor]:
 
 
 def flow_diagnostics(problem: FlowProblem) -> FlowDiagnostics:
-    """How the solver did and how sparse the flow is, per graph, in bounded memory and without a gradient."""
+    """State of the solver and sparsity of the flow, per graph, in bounded memory and without a gradient."""
     with problem.full_precision():
         return diagnostics.diagnose(problem)
 

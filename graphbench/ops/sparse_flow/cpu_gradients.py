@@ -19,7 +19,7 @@ _TINY = 1e-30
 
 
 class Gradients(NamedTuple):
-    """Of the operands of a bucket, of its values and of lam."""
+    """Gradients of the operands of a bucket, of its values and of lam."""
 
     q_Bid: Tensor
     k_Bjd: Tensor
@@ -30,7 +30,7 @@ class Gradients(NamedTuple):
 
     @classmethod
     def of(cls, of_rows: Sequence[Tensor], of_lam: Tensor) -> Gradients:
-        """In this memory, that of lam 0."""
+        """Gradients in this memory, that of lam 0."""
         q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = of_rows
         return cls(q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, of_lam)
 

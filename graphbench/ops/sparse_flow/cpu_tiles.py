@@ -40,7 +40,7 @@ class Operands(NamedTuple):
 
     @classmethod
     def of(cls, bucket: Bucket, packed: list[Tensor], lam: Tensor) -> Operands:
-        """Of a bucket, from q, k, q_friction and k_friction in the padded layout and (G,) lam."""
+        """Operands of a bucket, from q, k, q_friction and k_friction in the padded layout and (G,) lam."""
         q_Bid, k_Bjd, qf_Bid, kf_Bjd = (bucket.heads_first(x) for x in packed)
         heads, mask = packed[0].shape[1], bucket.mask
         lam_B11 = positive(lam[list(bucket.graphs)])[:, None].expand(-1, heads).reshape(-1, 1, 1)

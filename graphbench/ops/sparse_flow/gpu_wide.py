@@ -19,7 +19,7 @@ MOST = 512
 NARROWEST = 128
 """Padded width from which on: heads of fewer columns fit the registers, and a line would be large beside them."""
 MOST_BYTES = 2**30
-"""Of the three matrices of a backward pass: 97 graphs of PascalVOC-SP with four heads."""
+"""Most bytes of the three matrices of a backward pass: 97 graphs of PascalVOC-SP with four heads."""
 _LINE = 16
 """A line has a multiple of so many numbers, so that they are read 16 bytes at a time."""
 SOLVED, DIFFERENTIATED = (1, 1), (1, 1)

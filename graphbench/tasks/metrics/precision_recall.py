@@ -33,7 +33,7 @@ class _PerClass(Metric):
         return mean_of_defined(by_class, predicted + labelled > 0, "there are no rows")
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return labelled > 0
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Precision(_PerClass):
     """Precision: correct positives / predicted positives; 0 when nothing is predicted positive, as in scikit-learn."""
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return torch.ones_like(labelled, dtype=torch.bool)
 
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class F1(_PerClass):
     """
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return predicted + labelled > 0
 
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:

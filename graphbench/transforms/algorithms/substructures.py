@@ -21,7 +21,7 @@ class SimpleGraph:
     Args:
         source: (E,) nodes, of edges as they come: directions, repetitions and loops are taken out.
         target: (E,) nodes.
-        nodes: how many there are.
+        nodes: number of nodes.
 
     Attributes:
         keys: (D,) source * nodes + target of both directions of every edge, in ascending order.

@@ -28,7 +28,7 @@ class EdgeTypes:
     Attributes:
         number: E. With 1 edge features are not read, every edge has type 0; otherwise they must be integers.
         radix: 0: the type is the first column. r: columns are the digits of a number, the first one the lowest.
-        offset: added to every type.
+        offset: number added to every type.
         released: rows as the released code of FFGT (``vanilla``, ``grpe``) has them, see :func:`edge_rows`.
     """
 
