@@ -141,7 +141,7 @@ def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:
     """Why a model cannot be captured, the first reason; None where it can.
 
     Args:
-        model: with all its parts.
+        model: model with all its parts.
         one_batch: all steps have the same batch.
     """
     if not isinstance(model, Capturable):
@@ -165,7 +165,7 @@ def broken(method: Any, asked: str, received: Any) -> ContractError:
 
 
 def versions(*tensors: Any) -> list[int]:
-    """How often each tensor among the arguments was written to: for :func:`written_to`.
+    """Number of times that each tensor among the arguments was written to: for :func:`written_to`.
 
     Empty inside ``torch.compile`` and for tensors of ``torch.inference_mode``, which do not count.
     """

@@ -115,7 +115,7 @@ def check(
         repeat: number of seeds, counted up from ``seed``.
         only: run ids of those of them that are meant; None: all.
         overwrite: runs of another configuration may lie in the way.
-        together: they are trained in turns, in one process.
+        together: whether they are trained in turns, in one process.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
         base: folder of the pretrained run that it starts from, where that is trained before it.
 

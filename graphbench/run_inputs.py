@@ -26,7 +26,7 @@ class RunInputs:
     """One run and what it is made of.
 
     Attributes:
-        run: which.
+        run: run that the inputs are for.
         splits: examples of the run.
         identity: digests of everything.
         facts: about the data, for the record.
@@ -46,7 +46,7 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     Args:
         config: configuration with the architecture it adopts.
         loaded: the data, encodings or not.
-        run: which.
+        run: run that the inputs are for.
 
     Raises:
         UserError: no such split, or examples to be judged on may have trained the pretrained model.

@@ -44,7 +44,7 @@ def now(device: torch.device) -> float:
 
 
 def seconds_of(once: Callable[[], object], device: torch.device) -> float:
-    """How long one call takes."""
+    """Seconds of one call."""
     start = now(device)
     once()
     return now(device) - start

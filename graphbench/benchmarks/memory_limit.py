@@ -15,7 +15,7 @@ from pathlib import Path
 from graphbench.errors import UserError
 
 GROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-"""Where the groups are mounted, and those of this process."""
+"""Folder that the groups are mounted in, and file with those of this process."""
 VERSIONS = {
     1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
     2: ("memory.max", "memory.swap.max"),

@@ -45,7 +45,7 @@ class Prepared:
     """One configuration with the batches of an epoch on a device.
 
     Args:
-        side: which.
+        side: model to measure.
         device: device that it runs on.
         epoch: all batches of the first epoch, and of an evaluation; False: the first training batch, for both.
         read: gives the data of the configuration, without encodings.

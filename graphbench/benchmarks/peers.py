@@ -82,7 +82,7 @@ class Beside:
     """One comparison.
 
     Attributes:
-        program: whose: ``graphgps``, ``sgformer``, or the name of what needs no path.
+        program: name of the peer's program: ``graphgps``, ``sgformer``, or the name of what needs no path.
         config: our configuration, below ``configs``, and overrides.
         build: makes the peer from the path and ours.
         target: smallest acceptable ratio of seconds.

@@ -30,7 +30,7 @@ class StepKernels(Reporter):
     """Watches the GPU during steps of one epoch; an epoch of fewer batches is watched as a whole.
 
     Args:
-        epoch: which.
+        epoch: number of the epoch to watch.
         device: without a GPU nothing is watched.
 
     Attributes:

@@ -22,7 +22,7 @@ CELLS = 2**24
 
 
 def own(graph: NodeBlocks, count: int) -> range:
-    """Which of some things in a row this process computes: consecutive ones, none where there are too few."""
+    """Share of some things in a row that this process computes: consecutive ones, none where there are too few."""
     first, last = (count * rank // graph.world_size for rank in (graph.rank, graph.rank + 1))
     return range(first, last)
 

@@ -91,7 +91,7 @@ class Blockwise:
 
         Args:
             function: a module, or a function.
-            states: whose rows it reads.
+            states: states whose rows it reads.
             part: module inside the function, to be named where it needs the whole graph.
         """
         out = Collected(self.graph, self.graph.bounds[-1])

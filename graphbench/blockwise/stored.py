@@ -114,7 +114,7 @@ class StoredBlocks(NodeBlocks):
         return blocks
 
     def edge_span(self, block: int) -> tuple[int, int]:
-        """Where the edges into a block begin and end among all of them."""
+        """Begin and end of the edges into a block among all of them."""
         first, last = self.bounds[block : block + 2]
         return int(self.incoming.ptr[first]), int(self.incoming.ptr[last])
 

@@ -1,4 +1,4 @@
-"""Which fork of GraphGPS a configuration was written for, read off the keys and names that only one of them has."""
+"""Fork of GraphGPS that a configuration was written for, read off the keys and names that only one of them has."""
 
 from __future__ import annotations
 

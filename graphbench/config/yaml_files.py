@@ -211,7 +211,7 @@ def parse_overrides(words: Sequence[Any]) -> Leaves:
 
 
 def similar_file(path: Path) -> str:
-    """Which file may be meant by a path that leads nowhere, as a sentence with a space before it; empty for none."""
+    """Suggestion for a path that leads nowhere, as a sentence with a space before it; empty for none."""
     beside = neighbour(path, "*.y*ml")
     if beside:
         return beside

@@ -29,7 +29,7 @@ class GraphSelection:
 
     Args:
         graphs: (B,) int64 graph numbers.
-        device: where the rows lie that belong to them.
+        device: device of the rows that belong to them.
 
     Attributes:
         contiguous: True for neighbouring graphs in the order of the store: their rows are a slice.

@@ -67,7 +67,7 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
 
     Args:
         mode: ``dataset.split_mode``.
-        index: which published split, or which fold.
+        index: number of the published split, or of the fold.
         counts: published splits by mode, as far as it is known how many there are.
         where: ``file:line`` of the index, for messages.
 
@@ -91,7 +91,7 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
 
 
 def published_counts(published: Mapping[str, Published]) -> dict[str, int]:
-    """How many splits of every mode came with the data; of those that are drawn nothing."""
+    """Number of splits of every mode that came with the data; of those that are drawn nothing."""
     return {mode: len(splits) for mode, splits in published.items() if splits and not callable(splits)}
 
 
@@ -115,7 +115,7 @@ def make_splits(
         num_examples: graphs, or nodes when transductive.
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
-        seed: for the random protocols; the folds of cross-validation do not depend on it.
+        seed: seed of the random protocols; the folds of cross-validation do not depend on it.
         sizes: ``dataset.split``: ratios (random, random-permutation) or counts (random), ``[per class, val, test]``
             (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's
             default.

@@ -57,7 +57,7 @@ class StoredEdges:
         return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, selection.device), attr)
 
     def rows(self, selection: GraphSelection) -> RowSelection:
-        """Where the pairs of some graphs lie."""
+        """Rows of the pairs of some graphs."""
         return selection.rows(self.ptr.numpy())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
@@ -97,8 +97,8 @@ class StoredHops:
         """The neighbours of the nodes of some graphs.
 
         Args:
-            rows: where the neighbours of these graphs lie.
-            nodes: where the nodes of these graphs lie.
+            rows: rows of the neighbours of these graphs.
+            nodes: rows of the nodes of these graphs.
         """
         shift = nodes.spread(rows.offsets[:-1] - rows.first)
         end = to_device(rows.offsets[-1:], rows.device)

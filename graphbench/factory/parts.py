@@ -37,7 +37,7 @@ class Parts:
         task: loss and metrics.
         optimizer: optimizer of the model's parameters.
         loaders: loaders of the batches.
-        pretrained: where the parameters come from; None: they are fresh.
+        pretrained: source of the parameters; None: they are fresh.
     """
 
     config: Config

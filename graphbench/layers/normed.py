@@ -76,7 +76,7 @@ def normed(outputs: Sequence[Normed], batch: GraphBatch) -> list[Tensor]:
 
     Args:
         outputs: independent of one another, with rows (R, dim) of any level.
-        batch: whose rows these are.
+        batch: batch whose rows these are.
     """
     if all(each.is_one_operator for each in outputs):
         return residual_norms([each.operator_input(batch) for each in outputs])
@@ -108,8 +108,8 @@ def normed_sum(outputs: Sequence[Normed], batch: GraphBatch) -> Tensor:
     """The sum of the outputs (R, dim), computed as by :func:`normed`.
 
     Args:
-        outputs: at least one, of the same rows.
-        batch: whose rows these are.
+        outputs: outputs, at least one, of the same rows.
+        batch: batch whose rows these are.
     """
     if all(each.is_one_operator for each in outputs):
         return residual_norm_sum([each.operator_input(batch) for each in outputs])

@@ -308,7 +308,7 @@ class GPRGNN(BlockwiseDecoupled):
 
 @register("H2GCN")
 class H2GCN(Decoupled):
-    """Separate ego and neighbour states, neighbours two edges away, all rounds read: https://arxiv.org/abs/2006.11468.
+    """Separate ego and neighbour states, neighbours two edges away, all rounds read, https://arxiv.org/abs/2006.11468.
 
     Equation, A_1 joining nodes at distance one, A_2 at distance two, both normalised symmetrically, without loops::
 

@@ -158,7 +158,7 @@ class DeepGraph(EncodedModel):
 
 
 class _Tokens:
-    """Where the token of every graph, its nodes and as many places for motifs lie, one after the other.
+    """Places of every graph's token, its nodes and as many places for motifs, one after the other.
 
     Attributes:
         ragged: layout of all of them.

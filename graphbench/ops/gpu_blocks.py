@@ -39,7 +39,7 @@ class BlockTable:
     Attributes:
         measured: device, date and command that they were timed with; None: a default, tiles for which the compiler
             keeps the registers (READMEs of the operators), on no clock of this device.
-        blocks: for every operand and span.
+        blocks: sizes for every operand and span.
     """
 
     measured: str | None

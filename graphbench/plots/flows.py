@@ -37,7 +37,7 @@ ARROW_WIDTH = 1.2
 
 @dataclass(frozen=True)
 class Drawing:
-    """Where a graph's nodes are.
+    """Drawing of a graph: places of its nodes.
 
     Attributes:
         positions: (n, 2).

@@ -104,7 +104,7 @@ class RunRecord:
         commits: all that it ran under, in their order, each with a plus where the code had changes.
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
-        resumed: how often the run was taken up again.
+        resumed: number of times that the run was taken up again.
         together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
         approximation: parts that the predictions on validation and test leave out, in words; None: nothing.
         approximation_error: split -> metric -> its value on those predictions minus that on exact ones, and under

@@ -89,7 +89,7 @@ class RecordIndex:
 
         Args:
             folder: folder of the configuration, below the root.
-            run_ids: which.
+            run_ids: folder names of the runs.
             read: reads the file of a run.
         """
         name = folder.relative_to(self.root).as_posix()

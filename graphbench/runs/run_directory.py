@@ -1,4 +1,4 @@
-"""Where a run lives on disk, and what to do about a run that is already there.
+"""Folder of a run on disk, and what to do about a run that is already there.
 
 ::
 

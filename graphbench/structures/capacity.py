@@ -117,7 +117,7 @@ def _numbers(rows: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Which rows of a padded tensor count.
+    """Rows of a padded tensor that count.
 
     Attributes:
         mask: (R,) bool, False for padding.

@@ -12,7 +12,7 @@ import torch
 from graphbench.vocabulary import TASK_TYPES, TASKS
 
 FILE = "data_info.json"
-"""Where a run notes it, for whoever applies its model without the data."""
+"""File that a run notes it in, for whoever applies its model without the data."""
 
 
 class Measured(Sequence[int]):

@@ -1,4 +1,4 @@
-"""Where batches come from: what the trainer asks of every data loader.
+"""Source of batches: what the trainer asks of every data loader.
 
 Example: an epoch of training, and one evaluation::
 

@@ -203,7 +203,7 @@ class GraphBatch(Memo):
         """Puts batches behind each other, node numbers shifted; no loop over graphs.
 
         Args:
-            batches: at least one; all with the same fields.
+            batches: batches, at least one; all with the same fields.
 
         Raises:
             ValueError: nothing to collate, or a field is present in some batches only.

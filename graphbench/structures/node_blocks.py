@@ -87,7 +87,7 @@ class NodeBlocks(ABC):
         y: targets of all nodes, on the host.
         device: device that blocks are computed on.
         rank: number of this process among those that share the blocks.
-        world_size: how many these are, each of which has to ask the same of the graph.
+        world_size: number of these processes, each of which has to ask the same of the graph.
     """
 
     bounds: tuple[int, ...]

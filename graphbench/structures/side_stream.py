@@ -47,7 +47,7 @@ class SideStream:
         """The first stream waits for the second.
 
         Args:
-            made: on the second stream, read on the first from here on.
+            made: tensors made on the second stream, read on the first from here on.
         """
         self._main.wait_stream(self._side)
         _used_on(self._main, made)

@@ -23,7 +23,7 @@ class CellSpec:
         run_ids: folder names of the runs that are expected.
         config_hash: hash of the configuration as it is today; empty: unknown.
         settings: settings of the configuration as it is today, to say what differs.
-        selector: which published value it is compared with, see :meth:`PublishedTable.find`.
+        selector: key of the published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
         reduced: the experiment is smaller than the published one: shown beside it, not judged.
     """

@@ -1,4 +1,4 @@
-"""From entries to runs: what has to be trained, what is finished already, and whether all of it can start."""
+"""Plan of the runs of entries: what has to be trained, what is finished already, and whether all of it can start."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _train(plain: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _result(ray: Any, reference: Any) -> RunResult:
-    """How a Ray task ended; one that was interrupted from outside has failed."""
+    """Result of a Ray task; one that was interrupted from outside has failed."""
     try:
         result = RunResult(**ray.get(reference))
     except ray.exceptions.RayError as error:

@@ -147,7 +147,7 @@ def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -
 
     Args:
         train: trains and returns the final line.
-        log_file: where the traceback of a defect goes, for the message.
+        log_file: file with the traceback of a defect, for the message.
     """
     try:
         line = train()

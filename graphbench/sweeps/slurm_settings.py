@@ -27,7 +27,7 @@ class SlurmSettings:
         memory: memory of one job, e.g. ``16G``.
         cpus: processor cores of one job, and threads of a run.
         gpus: number, or ``TYPE:NUMBER``.
-        partition: where it runs.
+        partition: partition that it runs in.
         account: who pays.
         requeue: whether a job that is preempted, or comes close to its time limit, is queued again and goes on.
         runs: runs that one job trains, one after another.

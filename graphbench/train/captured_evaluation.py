@@ -100,7 +100,7 @@ class CapturedEvaluation:
 
         Args:
             eval_pass: pass of the loaders, always the same object.
-            by_batch: with losses and what heads say, for splits that have all rows of their batches.
+            by_batch: whether to add losses and what heads say, for splits that have all rows of their batches.
 
         Returns:
             None where it has to be done batch by batch, after a line in the log.

@@ -111,8 +111,8 @@ class _LaunchedPass:
     Attributes:
         splits: rows of each; None: all.
         whole: predictions of all batches.
-        by_batch: with losses and what heads say.
-        seconds: that launching it took.
+        by_batch: whether to add losses and what heads say.
+        seconds: time that launching it took.
     """
 
     splits: Mapping[str, Tensor | None]

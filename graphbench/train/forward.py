@@ -1,4 +1,4 @@
-"""How a batch gets through Lightning's wrapper and DDP into the model.
+"""Passage of a batch through Lightning's wrapper and DDP into the model.
 
 They walk through the forward arguments to cast every tensor they find, and refuse frozen dataclasses; a
 :class:`~graphbench.structures.GraphBatch` is one, on purpose. So the batch travels inside an object that the walk has

@@ -1,4 +1,4 @@
-"""From a device to the host in one copy: a wait costs as much as a dozen small operations, however little arrives."""
+"""Copies from a device to the host in one: a wait costs as much as a dozen small operations, however little arrives."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally
 
 LARGEST_DIFFERENCE = 1e-3
-"""Of gradients, relative to the largest, between a replay and the work itself: the same kernels on the same numbers
+"""Difference of gradients, relative to the largest, between a replay and the work: the same kernels on the same numbers
 differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
 
 _PLACE = 3  # numbers of a place

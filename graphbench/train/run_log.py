@@ -83,9 +83,9 @@ class RunLog:
         """An epoch is over.
 
         Args:
-            state: with the seconds of this epoch, still at its number.
+            state: state with the seconds of this epoch, still at its number.
             values: loss and metrics per split.
-            predictions: they come from.
+            predictions: predictions that they come from.
             lr: learning rate that the epoch began with.
             seconds: seconds of this epoch.
             improved: whether it is the best one so far.

@@ -43,7 +43,7 @@ class StepRunner:
         """Records the steps of all kinds of batches, so that no kernel is compiled in the middle of an epoch.
 
         Args:
-            epoch: that comes next; its batches and those of the one after are looked at, a plan at a time.
+            epoch: number of the next epoch; its batches and those of the one after are looked at, a plan at a time.
             group: batches whose gradients are added up.
 
         Raises:

@@ -64,7 +64,7 @@ class Trainer:
         optimizer: optimizer over the model's parameters.
         schedule: schedule of that optimizer's learning rates.
         settings: epochs, periods, accumulation, clipping.
-        run: where everything is written, by the first process only; an existing state in it is continued.
+        run: folder that everything is written to, by the first process only; an existing state in it is continued.
         reporters: reporters told about progress, in the first process only.
         graphs: records steps and evaluations; None: CUDA graphs on a GPU, nothing elsewhere.
         stop: asks for the end; None: one of its own.

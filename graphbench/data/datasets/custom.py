@@ -113,7 +113,7 @@ class CustomGraphs(DatasetBuilder):
         """A store of the graphs, a card of what they look like, and the splits that they carry.
 
         Args:
-            graphs: at least one.
+            graphs: graphs, at least one.
             code: hash of the source that made them, by its name.
 
         Raises:

@@ -24,7 +24,7 @@ def remembered_checksum(path: Path, note: Path, compute: Callable[[], str]) -> s
 
     Args:
         path: the file.
-        note: where the note lies; where it cannot be written, the file is read in full every time.
+        note: file of the note; where it cannot be written, the file is read in full every time.
         compute: function that gives the checksum.
     """
     seen = _look(path)

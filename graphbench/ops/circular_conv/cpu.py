@@ -39,7 +39,7 @@ class _Group:
     Attributes:
         rows: rows of the graphs in the batch.
         taps: rows of their filters.
-        transform: how.
+        transform: transform of the graphs.
     """
 
     rows: Tensor | slice

@@ -108,7 +108,7 @@ class Damping:
     less over the pairs. The queries carry it, see :meth:`lifted`; then everything here is about lifted scores.
 
     Args:
-        mask: how.
+        mask: decay with distance.
         start: (H,) start points.
     """
 

@@ -104,7 +104,7 @@ def _newton_(w: Tensor, f: Tensor, one: Tensor, beta: Tensor, x: Tensor, *, scra
         one: (R, 1) right side of the equation, in the units of the thresholds as is ``x``.
         beta: (R, 1).
         x: (R, 1) not below the root.
-        scratch: at least as many numbers as w has.
+        scratch: memory of at least as many numbers as w has.
     """
     pending, problem, current = torch.arange(len(x), device=x.device), [w, f, one, beta], x
     steps = 0

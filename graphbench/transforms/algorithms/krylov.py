@@ -25,7 +25,7 @@ HEAT_ERROR = 1e-10
 """Error of a heat kernel, in the norm of matrices and hence each entry: what the series leaves out, before rounding."""
 
 RESIDUAL = 1e-10
-"""Of a solution: length of ``L x - b`` in lengths of b. An error of x is at most this over the smallest non-zero
+"""Error of a solution: length of ``L x - b`` in lengths of b. An error of x is at most this over the smallest non-zero
 eigenvalue; of an effective resistance, a quadratic form, at most its square over that eigenvalue."""
 
 

@@ -106,7 +106,7 @@ def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarr
     node is smaller than its last, which one of its two directions is.
 
     Args:
-        graph: where to look.
+        graph: graph to look in.
         longest: nodes of a cycle.
         induced: cycles with a chord are left out.
     """

@@ -23,7 +23,7 @@ Released = Literal["", "vanilla", "grpe"]
 
 @dataclass(frozen=True)
 class EdgeTypes:
-    """How edges become rows of a table.
+    """Map from edges to rows of a table.
 
     Attributes:
         number: E. With 1 edge features are not read, every edge has type 0; otherwise they must be integers.

@@ -62,7 +62,7 @@ class GECO(ChannelwiseAttention):
         local_block: see :class:`~graphbench.layers.attention.geco.local_context.LocalContext`.
         permutation: order of the nodes: ``natural`` as stored, ``static`` one random order per size of graph for the
             whole run, ``dynamic`` a new one per graph in every training step and layer.
-        eval_permutations: in evaluation, take the mean over so many fixed random orders; 0: the order of training, for
+        eval_permutations: number of fixed random orders whose mean evaluation takes; 0: the order of training, for
             ``dynamic`` the natural one.
         permutation_seed: seed of the fixed orders; none: the seed of the run. Kept with the parameters.
 
