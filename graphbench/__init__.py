@@ -1,10 +1,11 @@
 """graphbench: a config-driven benchmark framework for graph transformers.
 
-Three functions are enough to use it from Python; they are imported when they are asked for::
+A few functions are enough to use it from Python; they are imported when they are asked for::
 
     config = graphbench.load_config("configs/quickstart.yaml", ["optim.max_epoch", "2"])
     model = graphbench.build_model(config)
     line = graphbench.run(config)
+    loaded = graphbench.encode(config, graphbench.read_data(config))
 
 ``graphbench.nn`` has the layers on plain tensors, for models of PyTorch Geometric; ``graphbench.ops`` what they
 compute, as functions. docs/python-api.md and docs/layers.md have the examples.
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from graphbench import nn, ops
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
+    from graphbench.factory.data import encode, read_data
     from graphbench.predict import load_run
     from graphbench.structures import DataInfo
 
@@ -29,9 +31,15 @@ if TYPE_CHECKING:
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __version__ = "0.1.0"
-__all__ = ["build_model", "load_config", "load_run", "nn", "ops", "run"]
+__all__ = ["build_model", "encode", "load_config", "load_run", "nn", "ops", "read_data", "run"]
 
-_HOMES = {"load_config": "graphbench.config", "run": "graphbench.experiment", "load_run": "graphbench.predict"}
+_HOMES = {
+    "load_config": "graphbench.config",
+    "run": "graphbench.experiment",
+    "load_run": "graphbench.predict",
+    "read_data": "graphbench.factory.data",
+    "encode": "graphbench.factory.data",
+}
 _PACKAGES = ("nn", "ops")
 
 

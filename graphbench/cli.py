@@ -9,7 +9,7 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from graphbench import __version__, shipped
@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
     code, failures, speaks, finished = 0, [], True, []
     for path, config in zip(map(Path, options.cfg), configs, strict=True):
         try:
-            line = run(config, **asked)
+            line: Mapping[str, object] | None = run(config, **asked)
         except (UserError, RunFailed) as error:
             if not several or several[0].fabric.world_size > 1:  # the other processes do not know of it
                 raise

@@ -43,6 +43,19 @@ class HasAttentionWeights:
         """One (heads, n, n) tensor per graph, without dropout; row i is what node i receives."""
 
 
+class PredictionHead:
+    """The part of a model that maps its last hidden states to predictions.
+
+    Fine-tuning replaces it, and trains nothing else where ``pretrained.freeze_main`` is set. Its statistics judge all
+    predictions of a graph together, so that splits which share a graph have none.
+    """
+
+
+def head_prefixes(model: nn.Module) -> tuple[str, ...]:
+    """Beginnings of the names of the parameters in a model's prediction heads, e.g. ``("head.",)``."""
+    return tuple(f"{name}." for name, module in model.named_modules() if isinstance(module, PredictionHead))
+
+
 class TiesParameters:
     """A layer that shares parameters with the first layer of its class in a model."""
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -22,7 +21,7 @@ from graphbench.preflight import check
 from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
-from graphbench.runs.summary import final_line, results_table
+from graphbench.runs.summary import FinalLine, final_line, results_table
 from graphbench.single_run import Surroundings, work_on
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
@@ -62,7 +61,7 @@ def run(
     overwrite: bool = False,
     together: bool = False,
     reporters: Sequence[Reporter] = (),
-) -> dict[str, Any] | None:
+) -> FinalLine | None:
     """Trains what is not trained yet, then aggregates over the runs asked for.
 
     Args:
@@ -109,7 +108,7 @@ def run(
         )
         result = checked.result()
         Console(stderr=True).print(results_table(result))
-    return {"dataset": data.name, **final_line(result, checked.folder)}
+    return final_line(data.name, result, checked.folder)
 
 
 def _run_together(all_inputs: Sequence[RunInputs], around: Surroundings, fabric: Fabric) -> None:

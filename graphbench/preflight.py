@@ -19,7 +19,7 @@ from graphbench.config.config import flat
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
-from graphbench.factory.model import build_model, layer_names, unread_states
+from graphbench.factory.model import build_model, layer_names, without_effect
 from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task, check_ranking
@@ -93,7 +93,7 @@ def describe(config: Config) -> dict[str, Any]:
     """
     config = adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False)
     description, _, model, _ = _described(config)
-    for sentence in unread_states(config, model):
+    for sentence in without_effect(config, model):
         logger.warning(sentence)
     return description
 
@@ -133,7 +133,7 @@ def check(
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
     description, info, model, task = _described(config)
-    config = dataclasses.replace(config, notices=(*config.notices, *unread_states(config, model)))
+    config = dataclasses.replace(config, notices=(*config.notices, *without_effect(config, model)))
     fabric = build_fabric(config)
     if fabric.world_size > 1:
         config = check_processes(config, model, task)

@@ -14,8 +14,8 @@
 - Every namespace has a base class and a context (:data:`NAMESPACES`). :func:`register` refuses what does not derive
   from the base class, lacks one of its abstract members, or asks the context for what it does not offer.
 - A parameter annotated ``FromContext[T]`` is filled from the context (widths, heads, dropout, ...); every other
-  parameter is a key of the configuration below the component's name, with its type and default. A key that the user
-  sets wins over the context.
+  parameter is a key of the configuration below the component's name, with its type and default (without annotation:
+  the type of its default). A key that the user sets wins over the context.
 - A parameter whose type is a dataclass stands for the dataclass's fields: settings that several components have in
   common, or a constructor's many settings in groups. Keys are named as the fields.
 """
@@ -251,11 +251,16 @@ def _parameters(component: Any) -> Mapping[str, Parameter]:
     for argument in inspect.signature(component).parameters.values():
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             continue
-        for parameter in _of_argument(argument, hints.get(argument.name, Any)):
+        for parameter in _of_argument(argument, hints.get(argument.name, _type_of_default(argument.default))):
             if parameter.name in by_name:
                 raise UserError(f"{component.__qualname__} has two parameters '{parameter.name}'.")
             by_name[parameter.name] = parameter
     return by_name
+
+
+def _type_of_default(default: Any) -> Any:
+    """Type of a parameter without annotation: that of a default which a YAML can express, else Any."""
+    return type(default) if type(default) in (bool, int, float, str) else Any
 
 
 def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter]:
@@ -346,6 +351,11 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
     for parameter in parameters(component).values():
         if parameter.from_context and parameter.name not in offered:
             raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who)
+        if parameter.annotation is Any and not parameter.from_context and parameter.name in offered:
+            raise UserError(
+                f"{who}: the parameter '{parameter.name}' has no annotation; the context fills it with "
+                f"{parameter.name}: FromContext[...]."
+            )
 
 
 def _abstract_methods(component: type) -> Iterator[tuple[str, list[str]]]:

@@ -11,6 +11,7 @@ import pytest
 from torch import Tensor, nn
 
 from graphbench import plug_ins, registry
+from graphbench.config.values import key_of
 from graphbench.errors import UserError
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.registry import UNSET, FromContext
@@ -56,18 +57,35 @@ class Greedy(Silent):
         return h
 
 
+class Plain(Silent):
+    """Refused: nothing says that the model fills its width."""
+
+    def __init__(self, dim, scale=0.5, *, hops=2) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: object) -> Tensor:
+        return h
+
+
 @pytest.mark.parametrize(
     ("component", "namespace", "message"),
     [
         (nn.Linear, "layers/attention", "Linear .*must be a subclass of graphbench.layers.contract.Attention"),
         (Silent, "layers/attention", r"Silent \(in layers/attention\) lacks forward; see .*contract.Attention"),
         (Greedy, "layers/attention", "unknown FromContext parameter of Greedy 'width'.*heads"),
+        (Plain, "layers/attention", r"Plain .*: the parameter 'dim' has no annotation; .* dim: FromContext\[\.\.\.\]"),
         (nn.Linear, None, r"@register\('X'\) of Linear finds no namespace: derive the class from .*contract.Attention"),
     ],
 )
 def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace: str | None, message: str) -> None:
     with pytest.raises(UserError, match=message):
         registry.register("X", namespace=namespace)(component)
+
+
+def test_a_parameter_without_annotation_is_a_key_of_the_type_of_its_default() -> None:
+    keys = {name: key_of(parameter) for name, parameter in registry.parameters(Plain).items()}
+    assert keys["dim"] is None
+    assert [(keys[name].kind, keys[name].default) for name in ("scale", "hops")] == [(float, 0.5), (int, 2)]
 
 
 def test_a_name_cannot_be_taken_twice() -> None:

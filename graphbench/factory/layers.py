@@ -69,6 +69,25 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
                 yield group, name, registry.lookup(namespace, name)
 
 
+def unread_keys(config: Config) -> Iterator[str]:
+    """Sentences about keys of ``gt`` that are set for layers, none of which takes them from its context."""
+    model: type[Model] = registry.lookup("models", config.tree.model.type, config.where("model.type"))
+    if model.layers_from != "gt":
+        return
+    factories = {"block", "local", "attention"} & registry.parameters(model).keys()
+    used = [(name, layer) for _, name, layer in layers_in_use(config)] if factories else []
+    read: set[str] = set()
+    for _, layer in used:
+        fields = {name for name, parameter in registry.parameters(layer).items() if parameter.from_context}
+        of_attention = issubclass(layer, Attention) and "dropout" in fields
+        read |= fields | ({"attn_dropout"} if of_attention else set())
+    names = f" ({', '.join(name for name, _ in used)})" if used else ""
+    for field in ("heads", "attn_dropout"):
+        key = _FILLED["gt"][field]
+        if config.is_set(key) and field not in read:
+            yield f"{config.where(key)}: {key} has no effect: no layer of {config.tree.model.type}{names} reads it."
+
+
 @dataclass(frozen=True)
 class LayerFactory:
     """Factory of the layers of one model.

@@ -15,7 +15,7 @@ from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
-from graphbench.factory.layers import LayerFactory
+from graphbench.factory.layers import LayerFactory, unread_keys
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.blocks.grit import GritTransformerLayer
@@ -228,7 +228,13 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     return head
 
 
-def unread_states(config: Config, model: Model) -> Iterator[str]:
+def without_effect(config: Config, model: Model) -> Iterator[str]:
+    """Sentences about what is configured and has no effect on the model: keys of its layers, states of its encoders."""
+    yield from unread_keys(config)
+    yield from _unread_states(config, model)
+
+
+def _unread_states(config: Config, model: Model) -> Iterator[str]:
     """Sentences about encoders whose state for layers no layer reads; none where layers are not of this package."""
     layers = [module for module in model.modules() if isinstance(module, GraphLayer | DistanceGate)]
     if not isinstance(model, EncodedModel) or any(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
-from graphbench.contract import Capturable
+from graphbench.contract import Capturable, PredictionHead
 from graphbench.registry import UNSET
 from graphbench.structures import GraphBatch
 
@@ -42,7 +42,7 @@ class HeadContext:
     infer_link_label: str = UNSET
 
 
-class Head(nn.Module, Capturable):
+class Head(nn.Module, PredictionHead, Capturable):
     """Map from hidden node states to predictions.
 
     Attributes:

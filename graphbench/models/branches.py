@@ -205,7 +205,7 @@ class LocalBranch(nn.Module):
         initial = None if self.lin_in is None else self._enter(x, batch)
         h = x if initial is None else initial
         for number, layer in enumerate(self.layers):
-            new, e = layer(readable(h, layer), e, batch)
+            new, e, _ = layer.step(readable(h, layer), e, batch)
             h = self._finish(new, initial, number=number, batch=batch)
         assert isinstance(h, Tensor)  # there is a layer
         return h

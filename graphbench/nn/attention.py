@@ -1,6 +1,7 @@
 """Attentions on plain tensors: ``attention(x, edge_index, batch)``.
 
-Every class says which layer it is; equation, references and further arguments are in that layer's docstring.
+Every class says which layer it is and names its usual arguments. All others of that layer are keyword arguments, too
+(``Gradformer(64, heads=4, slope=0.1)``); equation, references and all arguments are in the layer's docstring.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from graphbench.errors import ArgumentError, check_one_of
+from graphbench import registry
+from graphbench.errors import ArgumentError, check_one_of, unknown
 from graphbench.layers.attention import ffgt, geco, gradformer, performer, sfi, sgformer, transformer
-from graphbench.layers.attention.ffgt.settings import FocalSettings
-from graphbench.nn.graphs import hashable
+from graphbench.layers.contract import GlobalAttention
+from graphbench.nn.graphs import Transforms, hashable
 from graphbench.nn.plain_layer import PlainAttention
 
 
@@ -27,6 +29,7 @@ class SFi(PlainAttention):
         lam: strength of the friction that makes flows exactly zero; 0: none.
         alpha: weight of the condition that a row sums to 1; ``inf``: exactly.
         max_nodes: divides ``lam``: nodes of the largest training graph; None: of the graph itself.
+        options: of :class:`graphbench.layers.attention.sfi.SFi`.
     """
 
     def __init__(
@@ -38,16 +41,11 @@ class SFi(PlainAttention):
         lam: float = 1.0,
         alpha: float = 0.1,
         max_nodes: int | None = None,
+        **options: Any,
     ) -> None:
-        lam_norm: Literal["graph", "dataset"] = "graph" if max_nodes is None else "dataset"
-        options: dict[str, Any] = {
-            "dropout": dropout,
-            "lam": lam,
-            "alpha": alpha,
-            "max_nodes": max_nodes,
-            "lam_norm": lam_norm,
-        }
-        super().__init__(partial(sfi.SFi, channels, heads, **options))
+        own = {"dropout": dropout, "lam": lam, "alpha": alpha, "max_nodes": max_nodes}
+        options.setdefault("lam_norm", "graph" if max_nodes is None else "dataset")
+        super().__init__(*_layer(sfi.SFi, dim=channels, heads=heads, **own, **options))
 
 
 class DFi(PlainAttention):
@@ -57,10 +55,11 @@ class DFi(PlainAttention):
         channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
+        options: of :class:`graphbench.layers.attention.sfi.DFi`.
     """
 
-    def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0) -> None:
-        super().__init__(partial(sfi.DFi, channels, heads, dropout=dropout))
+    def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0, **options: Any) -> None:
+        super().__init__(*_layer(sfi.DFi, dim=channels, heads=heads, dropout=dropout, **options))
 
 
 class SGFormer(PlainAttention):
@@ -72,6 +71,7 @@ class SGFormer(PlainAttention):
         combine: ``mean`` of the heads, or ``concat`` and a linear map.
         norm: ``frobenius``: one norm of Q and K per graph; ``l2``: one per row.
         self_loop: False leaves out a node's own value.
+        options: of :class:`graphbench.layers.attention.sgformer.SGFormer`.
     """
 
     def __init__(
@@ -82,9 +82,10 @@ class SGFormer(PlainAttention):
         combine: Literal["mean", "concat"] = "mean",
         norm: Literal["frobenius", "l2"] = "frobenius",
         self_loop: bool = True,
+        **options: Any,
     ) -> None:
-        options: dict[str, Any] = {"combine": combine, "norm": norm, "self_loop": self_loop}
-        super().__init__(partial(sgformer.SGFormer, channels, heads, **options))
+        own = {"combine": combine, "norm": norm, "self_loop": self_loop}
+        super().__init__(*_layer(sgformer.SGFormer, dim=channels, heads=heads, **own, **options))
 
 
 class GECO(PlainAttention):
@@ -99,6 +100,7 @@ class GECO(PlainAttention):
         order: number of convolutions.
         filter_width: hidden channels of the networks that make the filters.
         permutation: ``natural``, ``static`` (one random order per size) or ``dynamic`` (a new one in every step).
+        options: of :class:`graphbench.layers.attention.geco.GECO`.
     """
 
     def __init__(
@@ -110,16 +112,12 @@ class GECO(PlainAttention):
         order: int = 2,
         filter_width: int = 64,
         permutation: Literal["natural", "static", "dynamic"] = "natural",
+        **options: Any,
     ) -> None:
         if heads != 1:
             raise ArgumentError("heads", f"GECO has no heads: heads must be 1, received {heads}")
-        options: dict[str, Any] = {
-            "dropout": dropout,
-            "order": order,
-            "filter_width": filter_width,
-            "permutation": permutation,
-        }
-        super().__init__(partial(geco.GECO, channels, **options))
+        own = {"dropout": dropout, "order": order, "filter_width": filter_width, "permutation": permutation}
+        super().__init__(*_layer(geco.GECO, dim=channels, **own, **options))
 
 
 class Gradformer(PlainAttention):
@@ -132,6 +130,7 @@ class Gradformer(PlainAttention):
         decay: base of the exponential decay, 0 .. 1.
         start: distance from which it decays, learned per head from this value on.
         index: the distance: hops (``spd``) or lengths by Ollivier-Ricci curvature (``ricci``).
+        options: of :class:`graphbench.layers.attention.gradformer.Gradformer`.
     """
 
     def __init__(
@@ -143,11 +142,11 @@ class Gradformer(PlainAttention):
         decay: float = 0.6,
         start: float = 5.0,
         index: Literal["spd", "ricci"] = "spd",
+        **options: Any,
     ) -> None:
         check_one_of(("spd", "ricci"), index=index)
-        options: dict[str, Any] = {"dropout": dropout, "decay": decay, "start": start, "index": index}
-        transforms = hashable(gradformer.Gradformer.required_transforms(options))
-        super().__init__(partial(gradformer.Gradformer, channels, heads, **options), transforms)
+        own = {"dropout": dropout, "decay": decay, "start": start, "index": index}
+        super().__init__(*_layer(gradformer.Gradformer, dim=channels, heads=heads, **own, **options))
 
 
 class FFGT(PlainAttention):
@@ -160,6 +159,7 @@ class FFGT(PlainAttention):
         focal_heads: number of focal heads; default: half of them.
         focal_length: hops that these see.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
+        options: of :class:`graphbench.layers.attention.ffgt.FFGT`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -173,10 +173,12 @@ class FFGT(PlainAttention):
         focal_heads: int | None = None,
         focal_length: int = 1,
         num_edge_types: int | None = None,
+        **options: Any,
     ) -> None:
-        focal = _focal(heads, focal_heads, focal_length, num_edge_types)
-        options: dict[str, Any] = {"focal": focal, "edge_bias": num_edge_types is not None, "dropout": dropout}
-        super().__init__(partial(ffgt.FFGT, channels, heads, **options), _HOPS)
+        focal = math.ceil(heads / 2) if focal_heads is None else focal_heads
+        own = {"focal_heads": focal, "focal_length": focal_length, "num_edge_types": num_edge_types or 1}
+        options.setdefault("edge_bias", num_edge_types is not None)
+        super().__init__(*_layer(ffgt.FFGT, dim=channels, heads=heads, dropout=dropout, **own, **options))
 
 
 class GRPE(PlainAttention):
@@ -190,6 +192,7 @@ class GRPE(PlainAttention):
         focal_heads: number of heads that see ``focal_length`` hops only.
         focal_length: these hops.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
+        options: of :class:`graphbench.layers.attention.ffgt.GRPE`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -204,9 +207,11 @@ class GRPE(PlainAttention):
         focal_heads: int = 0,
         focal_length: int = 1,
         num_edge_types: int | None = None,
+        **options: Any,
     ) -> None:
-        focal = _focal(heads, focal_heads, focal_length, num_edge_types)
-        super().__init__(partial(ffgt.GRPE, channels, heads, max_hop=max_hop, focal=focal, dropout=dropout), _HOPS)
+        own = {"focal_heads": focal_heads, "focal_length": focal_length, "num_edge_types": num_edge_types or 1}
+        known = {"dim": channels, "heads": heads, "dropout": dropout, "max_hop": max_hop}
+        super().__init__(*_layer(ffgt.GRPE, **known, **own, **options))
 
 
 class Transformer(PlainAttention):
@@ -219,7 +224,7 @@ class Transformer(PlainAttention):
     """
 
     def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0) -> None:
-        super().__init__(partial(transformer.Transformer, channels, heads, dropout=dropout))
+        super().__init__(*_layer(transformer.Transformer, dim=channels, heads=heads, dropout=dropout))
 
 
 class Performer(PlainAttention):
@@ -230,10 +235,14 @@ class Performer(PlainAttention):
         heads: number of heads.
         dropout: probability of dropping an entry of the output.
         head_channels: channels of a head.
+        options: of :class:`graphbench.layers.attention.performer.Performer`.
     """
 
-    def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0, head_channels: int = 64) -> None:
-        super().__init__(partial(performer.Performer, channels, heads, dropout=dropout, dim_head=head_channels))
+    def __init__(
+        self, channels: int, heads: int = 1, *, dropout: float = 0.0, head_channels: int = 64, **options: Any
+    ) -> None:
+        known = {"dim": channels, "heads": heads, "dropout": dropout, "dim_head": head_channels}
+        super().__init__(*_layer(performer.Performer, **known, **options))
 
 
 ATTENTIONS: dict[str, Callable[..., PlainAttention]] = {
@@ -242,9 +251,16 @@ ATTENTIONS: dict[str, Callable[..., PlainAttention]] = {
 }
 """The classes of this module by name: ``ATTENTIONS["SFi"](channels, heads, **options)``."""
 
-_HOPS = hashable({"ShortestPaths": {}})
 
+def _layer(layer: type[GlobalAttention], **arguments: Any) -> tuple[Callable[[], GlobalAttention], Transforms]:
+    """A layer's constructor with its arguments, and what has to be computed about the graphs for it.
 
-def _focal(heads: int, focal_heads: int | None, length: int, edge_types: int | None) -> FocalSettings:
-    number = math.ceil(heads / 2) if focal_heads is None else focal_heads
-    return FocalSettings(focal_heads=number, focal_length=length, num_edge_types=edge_types or 1)
+    Raises:
+        UserError: the layer has no argument of this name.
+    """
+    parameters = registry.parameters(layer)
+    for name in arguments:
+        if name not in parameters:
+            raise unknown(f"argument of {layer.__name__}", name, parameters)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    return partial(registry.construct, layer, arguments), hashable(layer.required_transforms({**defaults, **arguments}))

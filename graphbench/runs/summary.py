@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from graphbench.runs.aggregate import Aggregate, Mean
 from graphbench.runs.history import SPLITS
@@ -144,35 +144,67 @@ def _shortened(message: str) -> str:
     return message if len(message) <= MAX_NOTE else f"{message[: MAX_NOTE - 6].rsplit(' ', 1)[0]} [...]"
 
 
-def final_line(result: Aggregate, config_dir: Path | str) -> dict[str, Any]:
-    """The last line of a run, as a dictionary; ``docs/final-line.schema.json`` is its JSON schema.
+class FinalLine(TypedDict):
+    """Scores of one configuration: the last line of its runs as a dictionary (``docs/final-line.schema.json``).
 
-    ``val`` and ``test`` hold every metric's mean at the best validation epoch and, with two runs or more,
-    ``<metric>_std``; NaN (null in the text) where it has no value in one of the runs, and ``undefined`` says why.
-    ``run_dir`` is the folder of the run where there was one, else that of the configuration.
+    Attributes:
+        dataset: name of the data set, as tables print it.
+        config: name of the configuration.
+        metric: metric that selects the best epoch.
+        n: number of finished runs.
+        runs: run ids of them: seeds or split indices.
+        best_epoch: best validation epoch of each of them, from 0.
+        val: mean of every metric at that epoch and, of two runs or more, ``<metric>_std``; NaN (null in the text) where
+            it has no value in one of the runs.
+        test: the same on the test split.
+        undefined: reason why a metric has no value, by split and metric.
+        left_out: reason why a run is not in the means, by run id.
+        run_dir: folder of the run where there is one, else of the configuration.
     """
-    line: dict[str, Any] = {
+
+    dataset: str
+    config: str
+    metric: str | None
+    n: int
+    runs: list[str]
+    best_epoch: list[int | None]
+    val: dict[str, float]
+    test: dict[str, float]
+    undefined: NotRequired[dict[str, dict[str, str]]]
+    left_out: NotRequired[dict[str, str]]
+    run_dir: str
+
+
+def final_line(dataset: str, result: Aggregate, config_dir: Path | str) -> FinalLine:
+    """The last line of the runs of a configuration in the folder ``config_dir``."""
+    undefined, folder = _undefined(result), Path(config_dir)
+    line: FinalLine = {
+        "dataset": dataset,
         "config": result.config,
         "metric": result.metric,
         "n": len(result.runs),
         "runs": [run.run_id for run in result.runs],
         "best_epoch": [run.best_epoch for run in result.runs],
+        "val": _scores(result, "val"),
+        "test": _scores(result, "test"),
+        "run_dir": str(folder / result.runs[0].run_id if len(result.runs) == 1 else folder),
     }
-    for split in ("val", "test"):
-        line[split] = {}
-        for mean in result.means:
-            if mean.split == split:
-                line[split][mean.name] = mean.mean
-                if mean.std is not None:
-                    line[split][f"{mean.name}_std"] = mean.std
-    undefined = _undefined(result)
     if undefined:
         line["undefined"] = undefined
     if result.left_out:
-        line["left_out"] = result.left_out
-    folder = Path(config_dir)
-    line["run_dir"] = str(folder / result.runs[0].run_id if len(result.runs) == 1 else folder)
+        line["left_out"] = dict(result.left_out)
     return line
+
+
+def _scores(result: Aggregate, split: str) -> dict[str, float]:
+    """Means of a split and, where there are several runs, their standard deviations."""
+    scores = {}
+    for mean in result.means:
+        if mean.split == split:
+            scores[mean.name] = mean.mean
+            if mean.std is not None:
+                scores[f"{mean.name}_std"] = mean.std
+    return scores
 
 
 def _undefined(result: Aggregate) -> dict[str, dict[str, str]]:

@@ -138,11 +138,11 @@ class RunResult:
 
     status: Literal["finished", "failed", "pruned", "interrupted"]
     reason: str = ""
-    line: dict[str, Any] | None = None
+    line: Mapping[str, Any] | None = None
     trial: int | None = None
 
 
-def capture_result(train: Callable[[], dict[str, Any] | None], log_file: Path) -> RunResult:
+def capture_result(train: Callable[[], Mapping[str, Any] | None], log_file: Path) -> RunResult:
     """Calls ``train`` and turns its final line, or its exception, into a result.
 
     Args:

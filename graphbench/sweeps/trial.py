@@ -9,7 +9,6 @@ import math
 import os
 import shlex
 from dataclasses import replace
-from typing import Any
 
 import yaml
 
@@ -19,6 +18,7 @@ from graphbench.experiment import run
 from graphbench.preflight import check
 from graphbench.runs import atomic
 from graphbench.runs.record import RunRecord
+from graphbench.runs.summary import FinalLine
 from graphbench.sweeps.document import in_one_line
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.search import SearchPlan
@@ -81,7 +81,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
     if trial is None:
         return RunResult("finished", "no trial is left to be done")
 
-    def train() -> dict[str, Any]:
+    def train() -> FinalLine:
         spec.load_config()
         location = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
         settings = _settings(spec.overrides) | trial.parameters | location

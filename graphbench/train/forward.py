@@ -13,13 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.contract import HasAuxiliaryLoss, HasStatistics, broken, take_auxiliary_loss
+from graphbench.contract import (
+    HasAuxiliaryLoss,
+    HasStatistics,
+    PredictionHead,
+    broken,
+    head_prefixes,
+    take_auxiliary_loss,
+)
 from graphbench.errors import UserError
 from graphbench.structures import EdgeSet, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
-from graphbench.train.pretrained import HEAD
 
 
 class OpaqueBatch:
@@ -61,7 +67,8 @@ class BatchAdapter(nn.Module):
             batch = batch.derived(_cast, self.dtype).with_state(batch.state)
         prediction: Tensor = self.model(batch)
         if not isinstance(prediction, Tensor):
-            made_by = (getattr(self.model, HEAD, self.model), self.model)
+            heads = (module for module in self.model.modules() if isinstance(module, PredictionHead))
+            made_by: tuple[nn.Module, ...] = (*heads, self.model)
             own = [part for part in made_by if not type(part).__module__.startswith("graphbench.")]
             raise broken(type((own or made_by)[0]).forward, "a tensor of predictions", prediction)
         return prediction
@@ -113,8 +120,9 @@ class Predictor:
         self._precision = fabric.precision
         self._adapter = adapter
         self._with_heads = ForwardObserver(adapter, HasStatistics, ask_statistics)
+        heads = head_prefixes(adapter)
         self._without_heads = ForwardObserver(
-            adapter, HasStatistics, ask_statistics, among=lambda name: name.split(".")[1:2] != [HEAD]
+            adapter, HasStatistics, ask_statistics, among=lambda name: not f"{name}.".startswith(heads)
         )
 
     def __call__(self, batch: GraphBatch | NodeBlocks, heads: bool = True) -> tuple[Tensor, dict[str, Tensor]]:

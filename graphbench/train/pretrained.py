@@ -10,6 +10,7 @@ from typing import Any
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from graphbench.contract import head_prefixes
 from graphbench.errors import UserError
 from graphbench.runs.identity import RunIdentity, described, plug_in_inputs
 from graphbench.runs.record import RunRecord
@@ -17,9 +18,6 @@ from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_check
 from graphbench.train.exported import read_exported
 from graphbench.train.failures import first_line
 from graphbench.train.hub import PARAMETERS, local_folder
-
-HEAD = "head"
-"""Attribute of every model that holds its prediction head."""
 
 
 def find_run(folder: Path | str, run_id: str | int) -> Path:
@@ -167,7 +165,7 @@ def load_parameters(
     chirality has 5 classes since ogb 1.3.6, 4 before): common rows are copied, further ones stay as initialised.
 
     Args:
-        model: just built; its head is an attribute ``head``.
+        model: just built.
         stored: the other model's ``state_dict``.
         reset_head: leave the head as it was initialised.
         complete: the model is applied as it is: refuse one with parameters that nothing has trained.
@@ -177,23 +175,27 @@ def load_parameters(
         Sentences for the log: what was copied, which tables in part, which parameters only one of the models has.
 
     Raises:
-        UserError: a shape differs in another way, the models share nothing, or ``complete`` and one lacks a parameter.
+        UserError: a shape differs in another way, the models share nothing, ``complete`` and one lacks a parameter, or
+            there is no head to reset.
     """
+    heads = head_prefixes(model)
+    if reset_head and not heads:
+        raise UserError(f"pretrained.reset_prediction_head: {_without_head(model)}")
     parameters = model.state_dict()  # shares memory with the model
     tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
-    wanted = {name for name in parameters if not (reset_head and _in_head(name))}
-    offered = {name for name in stored if not (reset_head and _in_head(name))}
+    wanted = {name for name in parameters if not (reset_head and name.startswith(heads))}
+    offered = {name for name in stored if not (reset_head and name.startswith(heads))}
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in wanted & offered):
             raise UserError(f"pretrained.parameters: no parameter that both models have is called '{pattern}'.")
     if only:
         offered = {name for name in offered if any(fnmatchcase(name, pattern) for pattern in only)}
     shared = sorted(wanted & offered)
-    if all(_in_head(name) for name in shared):
+    if all(name.startswith(heads) for name in shared):
         raise UserError(
             "pretrained.dir: the two models share no parameter outside the head; is it a run of another model.type?"
         )
-    _check_shapes(parameters, stored, shared, tables)
+    _check_shapes(parameters, stored, shared, tables, heads)
     untrained = sorted(wanted - offered)
     untrained += [name for name in shared if parameters[name].shape[:1] > stored[name].shape[:1]]
     if complete and untrained:
@@ -221,7 +223,11 @@ def load_parameters(
 
 
 def _check_shapes(
-    parameters: Mapping[str, Tensor], stored: Mapping[str, Tensor], names: list[str], tables: set[str]
+    parameters: Mapping[str, Tensor],
+    stored: Mapping[str, Tensor],
+    names: list[str],
+    tables: set[str],
+    heads: tuple[str, ...],
 ) -> None:
     """Refuses parameters of different shapes, except for the number of rows of tables."""
 
@@ -234,7 +240,9 @@ def _check_shapes(
         return
     listed = [f"{name}: {tuple(parameters[name].shape)} here, {tuple(stored[name].shape)} there" for name in wrong]
     shown = "; ".join(listed[:8]) + (f"; ... ({len(wrong)} in all)" if len(wrong) > 8 else "")
-    hint = " A head of another shape needs pretrained.reset_prediction_head True." if _in_head(wrong[-1]) else ""
+    hint = (
+        " A head of another shape needs pretrained.reset_prediction_head True." if wrong[-1].startswith(heads) else ""
+    )
     raise UserError(f"pretrained.dir: parameters of other shapes: {shown}.{hint}")
 
 
@@ -243,9 +251,15 @@ def freeze_body(model: nn.Module) -> None:
 
     The statistics of frozen BatchNorms stay as well (the trainer keeps them in evaluation mode, see
     :func:`frozen_norms`): a body that is not trained must not drift with the new data. Dropout stays active.
+
+    Raises:
+        UserError: the model has no head, so that nothing would be trained.
     """
+    heads = head_prefixes(model)
+    if not heads:
+        raise UserError(f"pretrained.freeze_main: {_without_head(model)}")
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(_in_head(name))
+        parameter.requires_grad_(name.startswith(heads))
 
 
 def frozen_norms(model: nn.Module) -> list[nn.Module]:
@@ -259,5 +273,8 @@ def frozen_norms(model: nn.Module) -> list[nn.Module]:
     return frozen
 
 
-def _in_head(name: str) -> bool:
-    return name.split(".")[0] == HEAD
+def _without_head(model: nn.Module) -> str:
+    return (
+        f"{type(model).__name__} has no prediction head. A model of yours gets one by calling the factory of its "
+        "context (self.head = frame.head(dim)), or marks its own module with graphbench.contract.PredictionHead."
+    )

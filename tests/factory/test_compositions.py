@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,25 @@ def test_what_no_layer_reads_is_told(overrides: str, told: bool, caplog: pytest.
     describe(config)
     assert ("which none of these layers reads" in caplog.text) == told
     assert any("which none of these layers reads" in notice for notice in check(config).config.notices) == told
+
+
+@pytest.mark.parametrize(
+    ("of", "overrides", "told"),
+    [
+        (CORA, "gt.attn_dropout 0.7", r"gt\.attn_dropout has no effect: no layer of TwoBranch \(GCN, SGFormer\) reads"),
+        (
+            CORA.with_name("nagphormer-cora.yaml"),
+            "gt.n_heads 3",
+            r"gt\.n_heads has no effect: no layer of NAGphormer reads",
+        ),
+        (CORA, "gt.attn_dropout 0.7 gt.layer_type GCN+Transformer", None),
+        (ZINC, "gt.attn_dropout 0.7 gt.n_heads 2", None),
+    ],
+)
+def test_keys_that_no_layer_reads_are_told(of: Path, overrides: str, told: str | None) -> None:
+    notices = [each for each in check(load_config(of, overrides.split())).config.notices if "no layer of" in each]
+    if told is None:
+        assert not notices
+    else:
+        assert len(notices) == 1
+        assert re.search(f"^command line: {told} it.", notices[0])

@@ -33,15 +33,16 @@ class Bare(LocalLayer):
 """
 
 
-def predict(folder: Path, returned: str) -> tuple[Model, Tensor]:
+def predict(folder: Path, returned: str, overrides: str = "") -> tuple[Model, Tensor]:
     """A model around a local layer that returns this, and its predictions."""
+    folder.mkdir(exist_ok=True)
     (folder / "plugin.py").write_text(LOCAL.format(returned=returned))
     yaml = folder / "c.yaml"
     yaml.write_text(
         f"_base_: {ROOT}/configs/quickstart.yaml\nplugins: [plugin.py]\ngt: {{layer_type: Bare+SGFormer}}\n"
     )
     try:
-        config = load_config(yaml)
+        config = load_config(yaml, overrides.split())
         info = declared_info(config)
         assert info is not None
         model = build_model(config, info)
@@ -61,6 +62,14 @@ def test_a_local_layer_that_returns_no_pair_says_so(tmp_path: Path) -> None:
         ContractError, match=r"plugin\.py:11: Bare\.forward must return \(node states .*; received float32"
     ):
         predict(tmp_path, "h")
+
+
+def test_every_model_checks_what_a_layer_returns(tmp_path: Path) -> None:
+    for model in ("GPSModel", "TwoBranch", "JKNet gnn.layer_type Bare"):
+        with pytest.raises(ContractError, match=r"Bare\.forward must return \(node states .*; received float32"):
+            predict(
+                tmp_path / model, f"h  # in {model}", f"model.type {model}"
+            )  # a copy of a plug-in is not read again
 
 
 @pytest.mark.parametrize("switch", ["true", "false"])

@@ -15,10 +15,12 @@ from torch_geometric.nn import GINConv
 from torch_geometric.nn import GPSConv as PyGGPSConv
 
 import graphbench
+from graphbench.errors import UserError
 from graphbench.factory.data import encode, read_data
 from graphbench.layers.compiled import supported
 from graphbench.layers.contract import GlobalAttention
 from graphbench.nn import graphs
+from graphbench.nn.attention import ATTENTIONS
 from graphbench.structures import GraphBatch
 from tests.paths import ROOT
 
@@ -259,6 +261,29 @@ def test_layers_compile(name: str) -> None:
 def test_every_attention_is_one_of_the_framework() -> None:
     for layer in LAYERS.values():
         assert isinstance(layer.layer, GlobalAttention) or type(layer).__name__ == "Exphormer"
+
+
+FURTHER = {
+    "SFi": {"solver": "proximal", "iters": 3},
+    "DFi": {"adjacency": False},
+    "SGFormer": {"use_weight": False},
+    "GECO": {"omega": 10.0, "filter_norm": "l1"},
+    "Gradformer": {"slope": 0.5, "mask_on": "probs"},
+    "FFGT": {"gate": True, "num_edge_types": 4},
+    "GRPE": {"tables_per_layer": True},
+    "Performer": {"nb_features": 8},
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_arguments_reach_the_layer_and_unknown_ones_are_refused(name: str) -> None:
+    make = ATTENTIONS[name]
+    layer, ring = make(8, 1, **FURTHER[name]), torch.tensor([[0, 1, 2], [1, 2, 0]])
+    assert FURTHER[name].items() <= layer.make.args[1].items()
+    types = {"edge_attr": torch.zeros(3, 1, dtype=torch.long)} if layer.reads_edge_types else {}
+    assert layer(torch.randn(3, 8), ring, **types).isfinite().all()
+    with pytest.raises(UserError, match=f"unknown argument of {name} 'lamda'"):
+        make(8, 1, lamda=1)
 
 
 def test_the_page_works_as_written(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: Any) -> None:

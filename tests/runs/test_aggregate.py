@@ -96,7 +96,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
 def test_nothing_at_all(tmp_path: Path) -> None:
     result = aggregate(tmp_path / "absent", only=[0])
     assert (result.runs, result.means, result.left_out) == ((), (), {"0": "missing"})
-    assert final_line(result, tmp_path)["test"] == {}
+    assert final_line("SBM", result, tmp_path)["test"] == {}
 
 
 def test_a_value_that_is_not_a_number_is_not_hidden(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_metric_that_some_runs_computed_says_how_many(tmp_path: Path) -> None:
 def test_a_metric_without_a_value_says_why(tmp_path: Path) -> None:
     put(tmp_path, "0", 0.8, undefined={"test": {"auc": "only one class occurs"}})
     put(tmp_path, "1", math.nan)
-    line = final_line(aggregate(tmp_path), tmp_path)
+    line = final_line("SBM", aggregate(tmp_path), tmp_path)
     assert line["undefined"] == {"test": {"auc": "only one class occurs"}}
     assert json.loads(json_text.dumps(line))["test"]["accuracy"] is None
 
@@ -165,10 +165,10 @@ def test_table_and_last_line(tmp_path: Path) -> None:
     assert "2 runs" in text
     assert "0.8500 ± 0.0707" in text
     assert "run 2: failed: loss is nan" in text
-    line = json.loads(json.dumps(final_line(result, tmp_path)))
+    line = json.loads(json.dumps(final_line("SBM", result, tmp_path)))
     assert line["test"]["accuracy"] == pytest.approx(0.85)
     assert line["test"]["accuracy_std"] == pytest.approx(0.0707, abs=1e-4)
     assert (line["metric"], line["n"], line["runs"], line["run_dir"]) == ("accuracy", 2, ["0", "1"], str(tmp_path))
-    alone = final_line(aggregate(tmp_path, only=[1]), tmp_path)
+    alone = final_line("SBM", aggregate(tmp_path, only=[1]), tmp_path)
     assert alone["run_dir"] == str(tmp_path / "1")
     assert "accuracy_std" not in alone["test"]

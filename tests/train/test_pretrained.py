@@ -8,10 +8,15 @@ import pytest
 import torch
 from torch import nn
 
+from graphbench.contract import PredictionHead
 from graphbench.errors import UserError
 from graphbench.train.checkpointer import FORMAT
 from graphbench.train.pretrained import find_run, freeze_body, frozen_norms, load_parameters, read_best
 from tests.train.tiny_run import CLASSES, TinyModel, tiny_settings, tiny_trainer
+
+
+class LinearHead(nn.Linear, PredictionHead):
+    """A head of one map."""
 
 
 class Headed(nn.Module):
@@ -21,7 +26,7 @@ class Headed(nn.Module):
         super().__init__()
         self.encoder = nn.Embedding(categories, 3)
         self.norm = nn.BatchNorm1d(3)
-        self.head = nn.Linear(3, out)
+        self.head = LinearHead(3, out)
         if extra:
             self.more = nn.Linear(3, 3)
 
@@ -140,11 +145,11 @@ def test_models_that_share_nothing_are_refused() -> None:
 
 
 class HeadedTiny(TinyModel):
-    """The tiny model with its last map called ``head``."""
+    """The tiny model with a head as its last map."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.head = nn.Linear(8, CLASSES)
+        self.head = LinearHead(8, CLASSES)
         del self.last
 
     @property
@@ -173,6 +178,24 @@ def test_norms_are_frozen_with_their_parameters_only() -> None:
     assert frozen_norms(model) == [model.norm]
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained == ["head.weight", "head.bias"]
+
+
+def test_a_head_is_told_by_its_type_and_a_model_without_one_is_refused() -> None:
+    stored, model = Headed(), Headed()
+    for each in (stored, model):
+        each.classifier, each.head = each.head, nn.Linear(3, 3)
+    fresh = model.classifier.weight.detach().clone()
+    load_parameters(model, stored.state_dict(), reset_head=True)
+    assert torch.equal(model.classifier.weight, fresh)
+    assert torch.equal(model.head.weight, stored.head.weight)
+    freeze_body(model)
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert trained == ["classifier.weight", "classifier.bias"]
+    del model.classifier
+    with pytest.raises(UserError, match=r"reset_prediction_head: Headed has no prediction head.*frame\.head\(dim\)"):
+        load_parameters(model, stored.state_dict(), reset_head=True)
+    with pytest.raises(UserError, match=r"freeze_main: Headed has no prediction head"):
+        freeze_body(model)
 
 
 def test_named_parameters_alone_are_copied() -> None:
