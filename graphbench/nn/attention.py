@@ -29,7 +29,7 @@ class SFi(PlainAttention):
         lam: strength of the friction that makes flows exactly zero; 0: none.
         alpha: weight of the condition that a row sums to 1; ``inf``: exactly.
         max_nodes: divides ``lam``: nodes of the largest training graph; None: of the graph itself.
-        options: of :class:`graphbench.layers.attention.sfi.SFi`.
+        options: options of :class:`graphbench.layers.attention.sfi.SFi`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DFi(PlainAttention):
         channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
-        options: of :class:`graphbench.layers.attention.sfi.DFi`.
+        options: options of :class:`graphbench.layers.attention.sfi.DFi`.
     """
 
     def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0, **options: Any) -> None:
@@ -71,7 +71,7 @@ class SGFormer(PlainAttention):
         combine: ``mean`` of the heads, or ``concat`` and a linear map.
         norm: ``frobenius``: one norm of Q and K per graph; ``l2``: one per row.
         self_loop: False leaves out a node's own value.
-        options: of :class:`graphbench.layers.attention.sgformer.SGFormer`.
+        options: options of :class:`graphbench.layers.attention.sgformer.SGFormer`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class GECO(PlainAttention):
         order: number of convolutions.
         filter_width: hidden channels of the networks that make the filters.
         permutation: ``natural``, ``static`` (one random order per size) or ``dynamic`` (a new one in every step).
-        options: of :class:`graphbench.layers.attention.geco.GECO`.
+        options: options of :class:`graphbench.layers.attention.geco.GECO`.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Gradformer(PlainAttention):
         decay: base of the exponential decay, 0 .. 1.
         start: distance from which it decays, learned per head from this value on.
         index: the distance: hops (``spd``) or lengths by Ollivier-Ricci curvature (``ricci``).
-        options: of :class:`graphbench.layers.attention.gradformer.Gradformer`.
+        options: options of :class:`graphbench.layers.attention.gradformer.Gradformer`.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class FFGT(PlainAttention):
         focal_heads: number of focal heads; default: half of them.
         focal_length: hops that these see.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
-        options: of :class:`graphbench.layers.attention.ffgt.FFGT`.
+        options: options of :class:`graphbench.layers.attention.ffgt.FFGT`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -192,7 +192,7 @@ class GRPE(PlainAttention):
         focal_heads: number of heads that see ``focal_length`` hops only.
         focal_length: these hops.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
-        options: of :class:`graphbench.layers.attention.ffgt.GRPE`.
+        options: options of :class:`graphbench.layers.attention.ffgt.GRPE`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -235,7 +235,7 @@ class Performer(PlainAttention):
         heads: number of heads.
         dropout: probability of dropping an entry of the output.
         head_channels: channels of a head.
-        options: of :class:`graphbench.layers.attention.performer.Performer`.
+        options: options of :class:`graphbench.layers.attention.performer.Performer`.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
         heads: attention heads.
         attn_type: a class name of :mod:`graphbench.nn`, ``multihead``, ``performer``, or an attention.
         attn_kwargs: further arguments of the attention.
-        **options: of ``torch_geometric.nn.GPSConv`` (dropout, act, norm, ...).
+        **options: options of ``torch_geometric.nn.GPSConv`` (dropout, act, norm, ...).
     """
 
     def __init__(
