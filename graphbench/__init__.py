@@ -47,8 +47,8 @@ def build_model(config: Config, info: DataInfo | None = None) -> Module:
     """The model of a configuration, with fresh parameters.
 
     Args:
-        config: from ``load_config``.
-        info: what the data looks like; default: what the data set declares, and only where it declares nothing, what
+        config: configuration from ``load_config``.
+        info: facts about the data; default: what the data set declares, and only where it declares nothing, what
             its data says.
 
     Returns:

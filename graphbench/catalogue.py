@@ -1,4 +1,4 @@
-"""What there is: ``graphbench list [TOPIC] [PATTERN]``.
+"""Lists of everything there is: ``graphbench list [TOPIC] [PATTERN]``.
 
 ``graphbench list`` names the topics; ``graphbench list layers`` has a line per layer with its paper; ``graphbench list
 configs '*cora*'`` those whose name fits. Everything is read from the components and files themselves.
@@ -25,7 +25,7 @@ class Item:
     """One line.
 
     Attributes:
-        name: as configurations and commands write it.
+        name: name in configurations and commands.
         about: one line.
         source: paper, published table, licence.
     """
@@ -122,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"no name in {options.topic} fits '{options.pattern}'.")
     width = max(len(item.name) for item in items)
     for item in items:
-        print("  ".join(filter(None, [item.name.ljust(width), item.about, f"[{item.source}]" if item.source else ""])))
+        source = f"[{item.source}]" if item.source else ""
+        print("  ".join(filter(None, [item.name.ljust(width), item.about.replace("``", ""), source])))
     return 0
 
 

@@ -47,7 +47,7 @@ def compare(several: Sequence[Checked], failures: Sequence[str]) -> None:
     """Prints configurations side by side, on standard error.
 
     Args:
-        several: what was trained.
+        several: configurations that were trained.
         failures: why a configuration has not all of its runs; empty where it has.
     """
     rows = []

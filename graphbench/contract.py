@@ -33,7 +33,7 @@ NO_ATTENTION_WEIGHTS = (
     "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one "
     "of yours that inherits graphbench.contract.HasAttentionWeights."
 )
-"""What a user is told who wants to see weights where no layer is the following."""
+"""Message for a user who wants to see weights where no layer is the following."""
 
 
 class HasAttentionWeights:
@@ -155,7 +155,7 @@ def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:
     """Why a model cannot be captured, the first reason; None where it can.
 
     Args:
-        model: with all its parts.
+        model: model with all its parts.
         one_batch: all steps have the same batch.
     """
     if not isinstance(model, Capturable):
@@ -168,9 +168,9 @@ def broken(method: Any, asked: str, received: Any) -> ContractError:
     """The message for a component whose method returned something else than its base class says.
 
     Args:
-        method: of the component's class.
-        asked: what it must return.
-        received: what it returned.
+        method: method of the component's class.
+        asked: description of what it must return.
+        received: value that it returned.
     """
     missing = ": is there a return?" if received is None else ""
     return ContractError(
@@ -179,7 +179,7 @@ def broken(method: Any, asked: str, received: Any) -> ContractError:
 
 
 def versions(*tensors: Any) -> list[int]:
-    """How often each tensor among the arguments was written to: for :func:`written_to`.
+    """Number of times that each tensor among the arguments was written to: for :func:`written_to`.
 
     Empty inside ``torch.compile`` and for tensors of ``torch.inference_mode``, which do not count.
     """
@@ -192,7 +192,7 @@ def written_to(method: Any, what: str) -> ContractError:
     """The message for a component whose method changed in place what it was given, and what others read after it.
 
     Args:
-        method: of the component's class.
+        method: method of the component's class.
         what: the tensors concerned.
     """
     return ContractError(
@@ -230,7 +230,7 @@ def take_auxiliary_loss(modules: Iterable[nn.Module]) -> Tensor | None:
     """() sum of the auxiliary losses of the last forward pass, which the modules then forget; None without any.
 
     Args:
-        modules: of a model; those that are no :class:`HasAuxiliaryLoss` do not count.
+        modules: modules of a model; those that are no :class:`HasAuxiliaryLoss` do not count.
     """
     losses = []
     for module in modules:

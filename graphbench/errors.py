@@ -79,7 +79,7 @@ def _by_likeness(name: str, allowed: Iterable[str], count: int, cutoff: float) -
 
 
 def neighbour(path: Path, pattern: str = "*") -> str:
-    """What beside a path that leads nowhere may be meant, as a sentence with a space before it; empty for nothing."""
+    """Suggestion beside a path that leads nowhere, as a sentence with a space before it; empty for nothing."""
     hint = nearest(path.name, [each.name for each in path.parent.glob(pattern) if each != path])
     return "" if hint is None else f" Did you mean '{path.parent / hint}'?"
 
@@ -97,11 +97,11 @@ def unknown(
 
     Args:
         what: the kind of thing, e.g. ``"configuration key"``.
-        received: what the user wrote.
+        received: name that the user wrote.
         allowed: every valid name.
         where: ``file:line`` or ``command line``; left out when the name did not come from a file.
         meant: a better guess than the nearest of the valid names.
-        listed: what has all names; of more than :data:`SHOWN` the message then has the nearest.
+        listed: command that lists all names; of more than :data:`SHOWN` the message then has the nearest.
     """
     names = sorted(set(allowed), key=lambda name: (name.lower(), name))
     hint = meant or nearest(str(received), names)
@@ -124,7 +124,7 @@ class ArgumentError(ValueError):
 
     Args:
         parameters: name of the constructor parameter, or names of those that do not fit each other.
-        message: what was received and what is allowed.
+        message: description of what was received and what is allowed.
     """
 
     def __init__(self, parameters: str | tuple[str, ...], message: str) -> None:
@@ -133,7 +133,7 @@ class ArgumentError(ValueError):
 
 
 class ContractError(UserError, ValueError):
-    """What a component made or returned is not what its base class asks for."""
+    """Result of a component's method, or the component itself, is not what its base class asks for."""
 
 
 class UnknownFact(ArgumentError):

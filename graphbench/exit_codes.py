@@ -26,7 +26,7 @@ from graphbench.errors import Interrupted, RunFailed, UserError, is_out_of_memor
 P = ParamSpec("P")
 
 _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM)
-"""What passes when somebody makes room; everything else is about a path, which the user has to change."""
+"""Errors that pass when somebody makes room; everything else is about a path, which the user has to change."""
 
 
 CLOSED_PIPE = 128 + 13
@@ -103,7 +103,7 @@ class _Interrupts:
 
 
 def told_to_user(error: BaseException) -> UserError | RunFailed | None:
-    """What an exception means to a user; None for a defect of ours, whose traceback is needed."""
+    """Error to show a user for an exception; None for a defect of ours, whose traceback is needed."""
     if isinstance(error, (UserError, RunFailed)):
         return error
     if isinstance(error, BrokenPipeError) and error.filename is None:

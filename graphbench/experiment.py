@@ -130,7 +130,7 @@ class _Data:
 
     @functools.cached_property
     def raw(self) -> LoadedDataset:
-        """Without encodings."""
+        """Data set without encodings."""
         return read_data(self._config)
 
     def __call__(self) -> LoadedDataset:
@@ -140,7 +140,7 @@ class _Data:
 
     @property
     def name(self) -> str:
-        """As printed in tables."""
+        """Name of the data set, as printed in tables."""
         declared = dataset_builder(self._config).card
         return (declared or self().card).name
 

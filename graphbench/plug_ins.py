@@ -68,7 +68,7 @@ def load_plugin(source: str, where: str | None = None) -> ModuleType:
 
 
 def _beside(source: str, error: BaseException) -> str:
-    """What to do where a plug-in imports a module that lies beside it."""
+    """Advice where a plug-in imports a module that lies beside it."""
     name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     folder = Path(source).resolve().parent
     if not name or not source.endswith(".py") or not (folder / f"{name}.py").is_file():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("graphbench")
 
 MOST_MODULES = 100_000
-"""Of a model: the deepest published ones have a thousand."""
+"""Most modules of a model: the deepest published ones have a thousand."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Checked:
     """A configuration that can be trained, as far as that shows without its data.
 
     Attributes:
-        config: with the architecture it adopts from a pretrained run.
-        runs: what is to be trained.
-        description: from :func:`describe`.
+        config: configuration with the architecture it adopts from a pretrained run.
+        runs: runs to be trained.
+        description: result of :func:`describe`.
         fabric: device, number format and processes, not launched yet.
         maximize: whether larger values of the selecting metric are better.
     """
@@ -86,7 +86,7 @@ class Checked:
 
 
 def describe(config: Config) -> dict[str, Any]:
-    """What a configuration builds, without training and (where the data set is declared) without data.
+    """Description of what a configuration builds, without training and (where the data set is declared) without data.
 
     Returns:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
@@ -115,9 +115,9 @@ def check(
         repeat: number of seeds, counted up from ``seed``.
         only: run ids of those of them that are meant; None: all.
         overwrite: runs of another configuration may lie in the way.
-        together: they are trained in turns, in one process.
+        together: whether they are trained in turns, in one process.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
-        base: of the pretrained run that it starts from, where that is trained before it.
+        base: folder of the pretrained run that it starts from, where that is trained before it.
 
     Raises:
         UserError: the input is wrong.
@@ -163,7 +163,7 @@ def check_together(config: Config) -> None:
 
 
 def declared_identity(config: Config, run: Run) -> RunIdentity:
-    """What a run is made of, as far as it is known without data: a part of its whole identity."""
+    """Identity of a run as far as it is known without data: a part of its whole identity."""
     inputs = plug_in_inputs(config.code)
     if config.tree.run_multiple_splits:
         inputs["seed"] = str(run.seed)

@@ -42,7 +42,7 @@ def prepare(name: str, options: argparse.Namespace) -> tuple[LoadedDataset, list
 
     Args:
         name: a YAML file or ``format/name``.
-        options: of the command line.
+        options: options of the command line.
 
     Raises:
         UserError: no such configuration or data set, or its files are missing.

@@ -58,7 +58,7 @@ OrInfinity: TypeAlias = Annotated[T, _NO_LIMIT]
 
 @dataclass(frozen=True)
 class Namespace:
-    """What components of one kind have in common.
+    """Base class and context that components of one kind have in common.
 
     Attributes:
         base: ``module:Class`` that they derive from.
@@ -183,7 +183,7 @@ def names(namespace: str) -> list[str]:
 
 
 def names_of_users(namespace: str) -> list[str]:
-    """Those of :func:`names` that lie outside this package."""
+    """Names from :func:`names` that lie outside this package."""
     registered = _registered[namespace].items()
     return sorted(name for name, component in registered if not component.__module__.startswith("graphbench."))
 
@@ -206,7 +206,7 @@ def forget(namespace: str, *forgotten: str) -> None:
 
 
 def base_class(namespace: str) -> type:
-    """What every component of a namespace derives from."""
+    """Base class of every component of a namespace."""
     base: type = _imported(NAMESPACES[namespace].base)
     return base
 
@@ -221,12 +221,12 @@ class Parameter:
     """One constructor parameter of a component, or a field of a dataclass that is one.
 
     Attributes:
-        name: as in the signature.
-        annotation: its type, without ``FromContext``.
+        name: name in the signature.
+        annotation: type of the parameter, without ``FromContext``.
         default: :data:`UNSET` where it has none.
         from_context: whether the context fills it.
         argument: name of the constructor argument, other than ``name`` for a field of a dataclass.
-        settings: that dataclass, None where the parameter is an argument by itself.
+        settings: dataclass that the parameter is a field of, None where it is an argument by itself.
         no_limit: whether infinity is valid.
     """
 
@@ -300,7 +300,7 @@ def construct(
 
     Args:
         component: a registered class.
-        arguments: by parameter name; names that the signature lacks are ignored.
+        arguments: values by parameter name; names that the signature lacks are ignored.
         context: an instance of the namespace's context, or None.
 
     Raises:

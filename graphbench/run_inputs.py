@@ -1,4 +1,4 @@
-"""What every run of a configuration is made of, known before the first one starts: split, identity, pretrained run."""
+"""Inputs of every run of a configuration, known before the first one starts: split, identity, pretrained run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class RunInputs:
     """One run and what it is made of.
 
     Attributes:
-        run: which.
-        splits: its examples.
+        run: run that the inputs are for.
+        splits: examples of the run.
         identity: digests of everything.
         facts: about the data, for the record.
         notes: sentences for the log.
@@ -44,9 +44,9 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     """Makes the split of a run and compares it with that of the pretrained run it starts from.
 
     Args:
-        config: with the architecture it adopts.
+        config: configuration with the architecture it adopts.
         loaded: the data, encodings or not.
-        run: which.
+        run: run that the inputs are for.
 
     Raises:
         UserError: no such split, or examples to be judged on may have trained the pretrained model.
@@ -56,7 +56,7 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
 
 
 def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
-    """As :func:`run_inputs`, without the pretrained run."""
+    """Inputs of a run, without the pretrained run of :func:`run_inputs`."""
     splits = build_splits(config, loaded, run.seed, run.split_index)
     facts = {
         "name": loaded.card.name,
@@ -79,13 +79,13 @@ def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a finished run was made of.
+    """Record, configuration and data of a finished run.
 
     Attributes:
-        record: of the run.
-        config: of the run, with its seed and split.
+        record: record of the run.
+        config: configuration of the run, with its seed and split.
         raw: the data, without encodings.
-        splits: its examples.
+        splits: examples of the run.
     """
 
     record: RunRecord
@@ -98,7 +98,7 @@ def read_finished(path: Path) -> FinishedRun:
     """Reads record, configuration, data and split of a finished run once more.
 
     Args:
-        path: its run directory.
+        path: directory of the run.
 
     Raises:
         UserError: no record, or the data, the split or a plug-in is another one today.
@@ -148,7 +148,7 @@ def _lineage(path: Path) -> Iterator[tuple[Path, RunRecord | None]]:
 
 
 def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> str:
-    """What a pretrained model is judged on, in words.
+    """Examples that a pretrained model is judged on, in words.
 
     Raises:
         UserError: on the data it was trained on, split otherwise.

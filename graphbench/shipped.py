@@ -40,7 +40,7 @@ def configuration(name: str | Path) -> Path:
 
 
 def command(word: str) -> list[str]:
-    """How a command of :mod:`graphbench.console` is called here: as this process was; scripts work uninstalled, too."""
+    """Call of a command of :mod:`graphbench.console`: as this process was called; scripts work uninstalled, too."""
     if root() != _PACKAGE.parent or sys.argv[0].startswith("graphbench "):
         return ["graphbench", word]
     return ["python", "main.py"] if word == "train" else ["python", f"scripts/{word}.py"]

@@ -44,13 +44,13 @@ logger = logging.getLogger("graphbench")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the runs of one configuration have in common.
+    """Settings and data that the runs of one configuration have in common.
 
     Attributes:
         checked: the configuration.
         data: reads the data set when it is called first.
         overwrite: move earlier runs aside instead of skipping or resuming them.
-        reporters: told about every run, beside those of the configuration.
+        reporters: reporters told about every run, beside those of the configuration.
         together: runs that share the process; 1: one after the other.
         stop: asks those to end.
     """
@@ -67,8 +67,8 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
     """Trains a run, or goes on with it, unless it is finished; in turns of one step.
 
     Args:
-        inputs: what it is made of.
-        around: what it shares with others.
+        inputs: split, identity and pretrained run of the run.
+        around: settings and data that the run shares with others.
         fabric: launched. Runs that take turns have one each, because it holds the scale of float16 losses.
 
     Raises:

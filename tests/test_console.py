@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from graphbench import __main__ as module
-from graphbench import __version__, catalogue, console, explain, shipped
+from graphbench import __version__, catalogue, console, explain, registry, shipped
 from tests.data.test_graph_tables import TRAINED, write_everything
 from tests.paths import ROOT
 from tests.test_main import TINY
@@ -105,7 +106,7 @@ def test_fish_reads_its_script(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("datasets", "PyG-K*"), ["PyG-KarateClub/...", "Zachary", "[read by PyTorch Geometric, measured]"]),
         (("layers", "S[FG]*"), ["SFi ", "SGFormer  Attention without softmax, in O(N).  [arXiv:2306.10759]"]),
-        (("metrics", "auc"), ["auc  Probability that a positive label scores higher"]),
+        (("metrics", "auc"), ["auc  Area under the ROC curve"]),
         (("datasets", "PyG-ZINC/*"), ["PyG-ZINC/subset  graph regression, mae"]),
         (("sweeps", "sgformer-table5"), ["Cora with 50 % to 1 %", "[results/published/sgformer_table5.csv]"]),
         (("configs", "quickstart"), ["quickstart  First contact"]),
@@ -128,6 +129,14 @@ def test_the_paper_of_a_line_is_that_of_the_component(topic: str, name: str, pap
     [item] = (item for item in catalogue.TOPICS[topic]() if item.name == name)
     assert item.source == f"arXiv:{paper}"
     assert "arxiv" not in item.about
+
+
+@pytest.mark.parametrize("namespace", registry.NAMESPACES)
+def test_a_component_is_named_before_its_equation(namespace: str) -> None:
+    for component in registry.components(namespace):
+        summary = re.sub(r"https://\S+", "", (inspect.getdoc(component) or "").partition("\n")[0])
+        assert summary[:1].isupper(), f"{component}: {summary}"
+        assert not re.search(r"=|<-|\\", summary), f"{component}: {summary}"
 
 
 @pytest.mark.slow

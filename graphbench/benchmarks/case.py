@@ -8,10 +8,10 @@ class Case:
     """Paired measurements of one situation.
 
     Attributes:
-        name: what was measured.
+        name: name of what was measured.
         peer_name: implementation or limit that it is compared with.
-        ours: in ``unit``, one per pair.
-        peer: the same of the peer.
+        ours: our values in ``unit``, one per pair.
+        peer: values of the peer, in ``unit``, one per pair.
         target: smallest acceptable ratio peer / ours.
         unit: ``"s"`` or ``"MiB"``.
     """

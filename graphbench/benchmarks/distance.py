@@ -92,7 +92,7 @@ class Padded:
 
     Args:
         ragged: the partition of the rows.
-        pairs: their distances; those without a path get a large one, where the factor of the scores is 0 in float32.
+        pairs: distances; those without a path get a large one, where the factor of the scores is 0 in float32.
     """
 
     def __init__(self, ragged: Ragged, pairs: PairBlocks) -> None:

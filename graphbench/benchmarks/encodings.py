@@ -74,7 +74,7 @@ def peptides() -> GraphStore:
 
 
 def separate_graphs(store: GraphStore) -> list[Data]:
-    """The same graphs as PyG has them."""
+    """Graphs of a store as PyG has them."""
     edges = store.edge_index.to(torch.int64).split(store.edge_counts.tolist(), dim=1)
     return [
         Data(edge_index=edge_index, num_nodes=nodes)

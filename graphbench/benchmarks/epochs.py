@@ -30,7 +30,7 @@ WARM_UP = 1
 """Epochs before those that count. Kernels are compiled and captured before that, PyG's models compile in it."""
 STEPS, PYG, COMPILED = "steps", "pyg", "compiled"
 AGAINST = (STEPS, PYG, COMPILED)
-"""What an epoch may be measured beside: steps without CUDA graphs, PyG, PyG's model compiled."""
+"""Peers that an epoch may be measured beside: steps without CUDA graphs, PyG, PyG's model compiled."""
 
 Peer = Callable[[Training, bool], Callable[[], object]]
 """Makes, of a training and whether to compile, what does as many epochs with PyG."""
@@ -41,10 +41,10 @@ class Measured:
     """A configuration to measure.
 
     Attributes:
-        label: for the names of the cases.
+        label: label for the names of the cases.
         command: file below ``configs``, or anywhere, and overrides.
         goal: seconds of an epoch on an H200.
-        peer: of PyG; None: PyG has no such model.
+        peer: peer of PyG; None: PyG has no such model.
         together: epochs that are timed together, where one alone is short.
     """
 
@@ -56,7 +56,7 @@ class Measured:
 
 
 LARGE_BATCHES = ("val.node_budget", "40000")
-"""Of evaluation, which reads no batch-mates."""
+"""Overrides for larger batches of evaluation, which reads no batch-mates."""
 MEASURED = (
     Measured("GPS Peptides-func", ("lrgb/gps-peptides-func.yaml", *LARGE_BATCHES), 0.3, gps_epochs),
     Measured("SFi Peptides-func", ("lrgb/sfi-peptides-func.yaml", *LARGE_BATCHES), 1.5),
@@ -102,7 +102,7 @@ def run(
     Args:
         device: without a GPU nothing is captured, and PyG's model is not compiled.
         measured: configurations.
-        epochs: that count.
+        epochs: number of epochs that count.
         against: some of :data:`AGAINST`.
 
     Raises:
@@ -155,9 +155,9 @@ def timed(
 
     Args:
         command: configuration and overrides.
-        folder: for what the run leaves behind.
-        device: where it runs.
-        epochs: that count.
+        folder: folder for what the run leaves behind.
+        device: device that it runs on.
+        epochs: number of epochs that count.
         together: epochs of which one that counts is the mean.
     """
     last = WARM_UP + epochs * together

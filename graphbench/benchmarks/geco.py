@@ -106,7 +106,7 @@ def plain(u: Tensor, filters: Tensor, gate: Tensor) -> Tensor:
 
 
 def layer_of_one_graph(convolve: Callable[..., Tensor], projections: Tensor, filters: Tensor) -> Tensor:
-    """What GECO's layer computes behind its projections: (n, 3 d) gates and values, (n, 2 d) filters."""
+    """Convolutions of GECO's layer behind its projections: (n, 3 d) gates and values, (n, 2 d) filters."""
     *gates, v = (1 * projections).chunk(3, dim=1)
     for gate, taps in zip(gates, (1 * filters).chunk(2, dim=1), strict=True):
         v = convolve(v, taps, gate=gate)

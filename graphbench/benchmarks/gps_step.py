@@ -86,9 +86,9 @@ def captured_step(
     """Assembly of a padded batch, forward and backward pass by one replay.
 
     Args:
-        model: of a batch with states of nodes and edges.
-        store: of the graphs.
-        numbers: of those in the batch.
+        model: model of a batch with states of nodes and edges.
+        store: store of the graphs.
+        numbers: numbers of the graphs in the batch.
         device: a GPU.
     """
     padded, chosen = PaddedBatches(store.to(device)), np.asarray(numbers)
@@ -270,7 +270,7 @@ def random_peptides(size: int, generator: torch.Generator) -> GraphStore:
 
 
 def _peaks(batch: GraphBatch) -> tuple[list[float], ...]:
-    """Of a step, MiB."""
+    """Memory peaks of a step, MiB."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "batch.pt"
         torch.save(batch.replace(), path)

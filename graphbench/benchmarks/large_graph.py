@@ -39,7 +39,7 @@ from graphbench.runs import atomic
 SIZES = ((1_000_000, 10_000_000), (10_000_000, 100_000_000))
 """Nodes and edges of the graphs of all models."""
 LARGEST = (100_000_000, 400_000_000)
-"""Of GraphSAGE alone."""
+"""Nodes and edges of the largest graph, of GraphSAGE alone."""
 LIMIT = 6 * 1024.0
 """MiB, of all graphs."""
 NUMBERS = ROOT / "results" / "measured" / "benchmarks" / "large-graph.json"
@@ -47,7 +47,7 @@ PAGE = ROOT / "docs" / "large-graphs.md"
 HEADING, NEXT = "## Epochs on generated graphs\n", "## Measured\n"
 
 Row = Mapping[str, Any]
-"""What one measurement found, with its model, nodes, edges, date, hardware and limit (GiB; None: there was none)."""
+"""Result of one measurement, with its model, nodes, edges, date, hardware and limit (GiB; None: there was none)."""
 
 
 def run(keep: Path | None = None, only: Collection[str] = (), limit: float | None = None) -> list[Case]:
@@ -116,7 +116,7 @@ def _peak(row: Row) -> float:
 
 
 def _exponent(rows: Sequence[Row], model: str, gib: float | None) -> float | None:
-    """Of seconds ~ nodes^b, b, between the two sizes under the same limit; None: they are not both measured."""
+    """Exponent b of seconds ~ nodes^b between the two sizes under the same limit; None: they are not both measured."""
     alike = [row for row in rows if (row["model"], row.get("limit_gib")) == (model, gib)]
     seconds = {row["nodes"]: row["train_and_evaluate_cpu_s"] for row in alike}
     few, many = (nodes for nodes, _ in SIZES)

@@ -63,7 +63,7 @@ from graphbench.train.trainer import Trainer
 PART, SEEDS = 200_000, 100_000
 """Nodes of a random part; most training nodes of sampled neighbourhoods."""
 FAN_OUT, BATCH, BATCHES = (15, 10, 5), 1000, 20
-"""Of the neighbour sampler: in-edges per hop, seeds per batch, batches."""
+"""Settings of the neighbour sampler: in-edges per hop, seeds per batch, batches."""
 
 COLUMNS, CLASSES, DIM = 32, 10, 64
 KIND = "classification_multi"

@@ -32,7 +32,7 @@ CPU = torch.device("cpu")
 
 
 def device_name(device: torch.device) -> str:
-    """For the name of a case: the GPU, or the number of threads."""
+    """Device in the name of a case: the GPU, or the number of threads."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} threads"
 
 
@@ -44,7 +44,7 @@ def now(device: torch.device) -> float:
 
 
 def seconds_of(once: Callable[[], object], device: torch.device) -> float:
-    """How long one call takes."""
+    """Seconds of one call."""
     start = now(device)
     once()
     return now(device) - start
@@ -76,7 +76,7 @@ def paired_work(
 
 
 def in_own_process(module: str, *arguments: object, message: str | None = None) -> Any:
-    """What ``python -m graphbench.benchmarks.MODULE ARGUMENTS`` prints as its last line, JSON: nothing ran before it.
+    """Last line, JSON, that ``python -m graphbench.benchmarks.MODULE ARGUMENTS`` prints: nothing ran before it.
 
     Raises:
         subprocess.CalledProcessError: it failed, and has said why itself.
@@ -91,14 +91,14 @@ def in_own_process(module: str, *arguments: object, message: str | None = None) 
 
 
 def processor_seconds(*whose: int) -> float:
-    """That this process and those it started that have ended took; or some of them, as ``resource`` names them."""
+    """Processor time of this process and its ended children; or of some, as ``resource`` names them."""
     used = (resource.getrusage(who) for who in whose or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 @contextmanager
 def competing_load() -> Iterator[None]:
-    """As many other processes that compute as there are cores."""
+    """Load of other processes that compute, as many as there are cores."""
     busy = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(busy) for _ in range(os.cpu_count() or 1)]
     try:
@@ -114,7 +114,7 @@ class Replay:
     """Recorded work, called.
 
     Attributes:
-        graph: of the work.
+        graph: graph of the work.
         once: the work. What it reads lies where the graph was told, and is to stay there.
     """
 
@@ -127,7 +127,7 @@ class Replay:
 
 
 def replayed(once: Callable[[], object], device: torch.device) -> Callable[[], None]:
-    """The same work by one CUDA graph: it is done once to warm up, then recorded."""
+    """Replay of the same work by one CUDA graph: it is done once to warm up, then recorded."""
     graphs = CudaStepGraphs(device)
     graphs.warm_up(once)
     graph = graphs.new()
@@ -157,7 +157,7 @@ def peaks(
         sides: names of ours and of the peer.
         pairs: measurements on the CPU, each in a fresh process: ``python -m MODULE SIDE ARGUMENTS`` prints it last.
             What a GPU's allocator hands out is the same every time: there it is one, in this process.
-        device: where.
+        device: device that it runs on.
         arguments: further ones.
     """
     measured: tuple[list[float], ...] = tuple([] for _ in sides)

@@ -15,7 +15,7 @@ from pathlib import Path
 from graphbench.errors import UserError
 
 GROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-"""Where the groups are mounted, and those of this process."""
+"""Folder that the groups are mounted in, and file with those of this process."""
 VERSIONS = {
     1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
     2: ("memory.max", "memory.swap.max"),
@@ -25,7 +25,7 @@ VERSIONS = {
 
 @contextmanager
 def limited(size: int, groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> Iterator[list[str]]:
-    """What to put in front of a command: it runs in a group of its own inside that of this process, without swap.
+    """Words in front of a command: it runs in a group of its own inside that of this process, without swap.
 
     In front of it there is nothing where the group of this process has such a limit, or a lower one, already. Version 2
     lets only its root group hold both processes and groups: elsewhere the command is started in a group from outside.

@@ -33,7 +33,7 @@ class Side:
     """A model to measure.
 
     Attributes:
-        label: as printed in the paper.
+        label: label as printed in the paper.
         command: configuration below ``configs`` and overrides, as on the command line.
     """
 
@@ -45,8 +45,8 @@ class Prepared:
     """One configuration with the batches of an epoch on a device.
 
     Args:
-        side: which.
-        device: where.
+        side: model to measure.
+        device: device that it runs on.
         epoch: all batches of the first epoch, and of an evaluation; False: the first training batch, for both.
         read: gives the data of the configuration, without encodings.
     """
@@ -122,7 +122,7 @@ def side_by_side(
         where: the data, for the names of the cases.
         ours: the model that the paper presents.
         peers: the others.
-        device: where.
+        device: device that it runs on.
         epoch: a whole epoch, and a whole evaluation; False: a step and a forward pass.
     """
     cases = []

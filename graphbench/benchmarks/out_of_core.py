@@ -87,9 +87,9 @@ def memory(papers: Sequence[Mapping[str, float]], nodes: float, sampled_edges: f
     """MiB of every stage by the model: what grows with the nodes or a batch, and the largest rest of a fraction.
 
     Args:
-        papers: what fractions needed.
-        nodes: of the graph it is wanted for.
-        sampled_edges: of a batch there.
+        papers: measured needs of fractions.
+        nodes: nodes of the graph it is wanted for.
+        sampled_edges: edges of a batch there.
     """
     found = {}
     for stage in ("convert", "sort"):
@@ -163,7 +163,7 @@ def _sampled(papers: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def _most_edges() -> float:
-    """Of a batch of sampled neighbourhoods."""
+    """Most edges of a batch of sampled neighbourhoods."""
     return BATCH * sum(math.prod(FAN_OUT[: hop + 1]) for hop in range(len(FAN_OUT)))
 
 

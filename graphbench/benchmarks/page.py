@@ -137,7 +137,7 @@ def hardware() -> str:
 
 
 def _facts() -> dict[str, str | None]:
-    """What a measurement belongs to."""
+    """Date, hardware and versions that a measurement belongs to."""
     today = datetime.date.today().isoformat()
     source = environment()["source"]
     return {"date": today, "hardware": hardware(), "torch": torch.__version__, "source": source}

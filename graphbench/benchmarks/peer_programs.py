@@ -25,9 +25,9 @@ def graphgps_step(path: Path | None, ours: Prepared, *, file: str) -> Peer:
     """A step of GraphGPS's custom training: forward, its loss, backward, clipping, AdamW.
 
     Args:
-        path: of the checked-out copy.
+        path: path of the checked-out copy.
         ours: gives the batch.
-        file: its configuration, in the copy.
+        file: configuration, in the copy.
     """
     assert path is not None
     _importable(path, "graphgps/network/gps_model.py")
@@ -57,7 +57,7 @@ def graphgps_step(path: Path | None, ours: Prepared, *, file: str) -> Peer:
 
 
 def _graphgps_batch(batch: GraphBatch, cfg: Any) -> Any:
-    """What GraphGPS's loader makes of the same graphs, with random walks or Laplacian eigenvectors."""
+    """Batch that GraphGPS's loader makes of the same graphs, with random walks or Laplacian eigenvectors."""
     from torch_geometric.data import Batch
 
     features = {"edge_index": batch.edge_index, "y": batch.y, "batch": batch.ragged.graph_id}
@@ -76,7 +76,7 @@ def sgformer_epoch(path: Path | None, ours: Prepared) -> Peer:
     """An epoch of ``medium/main.py`` of the SGFormer release: a step with two groups of Adam, one evaluation.
 
     Args:
-        path: of the checked-out copy.
+        path: path of the checked-out copy.
         ours: gives the graph and its training nodes, and the flags of ``gt.TwoBranch``.
     """
     assert path is not None

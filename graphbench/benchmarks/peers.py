@@ -54,7 +54,7 @@ SECONDS = 12.0
 
 
 def one_batch(config: Config) -> LoadedDataset:
-    """As many training graphs as a batch has, taken evenly: encodings of no others are computed."""
+    """Training graphs, as many as a batch has, taken evenly: encodings of no others are computed."""
     loaded, size = read_data(config), config.tree.train.batch_size + 2
     rows = build_splits(config, loaded, 0).train
     rows = rows[:: max(len(rows) // size, 1)][:size]
@@ -82,8 +82,8 @@ class Beside:
     """One comparison.
 
     Attributes:
-        program: whose: ``graphgps``, ``sgformer``, or the name of what needs no path.
-        config: of ours, below ``configs``, and overrides.
+        program: name of the peer's program: ``graphgps``, ``sgformer``, or the name of what needs no path.
+        config: our configuration, below ``configs``, and overrides.
         build: makes the peer from the path and ours.
         target: smallest acceptable ratio of seconds.
         seconds: stored figure of the peer; None where it needs no path.
@@ -158,7 +158,7 @@ def run(paths: dict[str, Path | None], comparisons: Mapping[str, Beside] = CASES
 
     Args:
         paths: checked-out copies by program.
-        comparisons: what to measure, by name; what needs a C++ compiler is left out where there is none.
+        comparisons: comparisons to measure, by name; what needs a C++ compiler is left out where there is none.
     """
     cases = []
     theirs: dict[str, Any]

@@ -24,7 +24,7 @@ class GPSExample(nn.Module):
     """Embeddings beside normalised random walks, GPS layers around GINE, sums over graphs and three linear maps.
 
     Args:
-        ours: whose width, depth, heads, dropout and categories it has.
+        ours: model whose width, depth, heads, dropout and categories it has.
     """
 
     def __init__(self, ours: Prepared) -> None:

@@ -22,7 +22,7 @@ class PyGNetwork(nn.Module):
     """Sums of embeddings, GPS layers, mean pooling and a linear map.
 
     Args:
-        ours: whose width, depth, heads and dropout it has.
+        ours: model whose width, depth, heads and dropout it has.
         example: a graph.
     """
 

@@ -20,7 +20,7 @@ def write_records(folder: Path, models: int, datasets: int, runs: int) -> list[C
         folder: gets ``<config>/<run>/record.json``.
         models: rows.
         datasets: columns.
-        runs: of each configuration.
+        runs: runs of each configuration.
     """
     generator = random.Random(0)
     begun = RunRecord.start(config="", config_hash="generated", seed=0, run_id="0", metric="accuracy", maximize=True)

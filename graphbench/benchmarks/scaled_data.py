@@ -1,4 +1,4 @@
-"""What generated data in the layout of ogbn-papers100M and of PCQM4Mv2 cost at a fraction of their size.
+"""Costs of generated data in the layout of ogbn-papers100M and of PCQM4Mv2 at a fraction of their size.
 
 ``python -m graphbench.benchmarks.scaled_data DATA SCALE [FOLDER]`` measures one fraction in this process; the last line
 is JSON: sizes, seconds on the clock and of the processor per stage, largest anonymous memory (MiB) while it ran, bytes
@@ -75,7 +75,7 @@ class Stages:
         facts: further contents of it.
 
     Attributes:
-        found: what the line holds.
+        found: costs in the line.
     """
 
     def __init__(self, file: Path, **facts: float) -> None:

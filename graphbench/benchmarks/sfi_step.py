@@ -66,7 +66,7 @@ def superpixels(graphs: int, info: DataInfo) -> GraphStore:
     """Planar graphs like the region boundaries of superpixels: part of a triangulation of random points.
 
     Args:
-        graphs: how many, of about :data:`NODES` nodes and :data:`EDGES` directed edges each.
+        graphs: number of graphs, of about :data:`NODES` nodes and :data:`EDGES` directed edges each.
         info: columns of the random features, and the number of classes of the nodes.
     """
     random = np.random.default_rng(0)

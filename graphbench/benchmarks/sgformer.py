@@ -102,8 +102,8 @@ def pyg_model(ours: nn.Module, columns: int, classes: int) -> nn.Module:
 
     Args:
         ours: a model of two branches, :data:`WIDTH` wide.
-        columns: of the features.
-        classes: to predict.
+        columns: columns of the features.
+        classes: number of classes to predict.
     """
     branches = ours.get_submodule("attention_branch"), ours.get_submodule("local_branch")
     layers = [len(branch.layers) for branch in branches]
@@ -201,7 +201,7 @@ def _scaling(device: torch.device) -> list[Case]:
 
 
 def _measured(device: torch.device, *arguments: str) -> dict[str, list[float]]:
-    """On the CPU in a fresh process, whose peak is that of one measurement."""
+    """Measurement, on the CPU in a fresh process, whose peak is that of one measurement."""
     if device.type != "cpu":
         gc.collect()
         return measure(*arguments, device)

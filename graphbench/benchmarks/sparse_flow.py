@@ -111,7 +111,7 @@ def plain_softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The same by PyTorch's fused kernels, which store no matrix."""
+    """Softmax attention by PyTorch's fused kernels, which store no matrix."""
     return _by_row(torch.nn.functional.scaled_dot_product_attention(*_by_head(q, k, v)))
 
 

@@ -43,7 +43,7 @@ def _case(name: str, command: Sequence[str], limit: float, runs: int = RUNS) -> 
 
 
 def _cpu_seconds(command: Sequence[str]) -> float:
-    """Of a process and those that it waited for; what it says shows where it fails."""
+    """Processor time of a command and its children; what it says shows where it fails."""
     before = processor_seconds(resource.RUSAGE_CHILDREN)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # those that have nothing to do wait by computing
     silent = subprocess.DEVNULL
@@ -59,7 +59,7 @@ class _Leave(Reporter):
 
 
 def until_the_first_batch(path: str, overrides: Sequence[str]) -> None:
-    """What ``main.py --cfg PATH`` does until then."""
+    """Runs ``main.py --cfg PATH`` until the first batch."""
     from graphbench.config import load_config
 
     with tempfile.TemporaryDirectory() as folder:

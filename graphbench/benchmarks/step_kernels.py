@@ -17,7 +17,7 @@ _NO_KERNELS = ("Memcpy", "Memset")
 
 
 def watch(step: Callable[[], object], device: torch.device) -> str:
-    """What a GPU does in some steps, for the name of a case."""
+    """Kernels of some steps on a GPU, for the name of a case."""
     kernels = StepKernels(0, device)
     kernels.begin()
     for _ in range(STEPS):
@@ -30,12 +30,12 @@ class StepKernels(Reporter):
     """Watches the GPU during steps of one epoch; an epoch of fewer batches is watched as a whole.
 
     Args:
-        epoch: which.
+        epoch: number of the epoch to watch.
         device: without a GPU nothing is watched.
 
     Attributes:
-        names: how often every kernel was launched.
-        steps: that were watched.
+        names: number of launches of every kernel.
+        steps: number of steps that were watched.
         busy: share of the time in which the GPU computed.
     """
 
@@ -54,7 +54,7 @@ class StepKernels(Reporter):
 
     @property
     def text(self) -> str:
-        """For the name of a case; nothing where nothing was watched."""
+        """Addition to the name of a case; empty where nothing was watched."""
         return f" ({self.per_step:.0f} kernels per step, GPU busy {self.busy:.0%})" if self.steps else ""
 
     def batch(self, epoch: int, done: int, total: int) -> None:
@@ -81,7 +81,7 @@ class StepKernels(Reporter):
             self._profile.stop()
 
     def begin(self) -> None:
-        """From here on; a profiler that runs already begins anew."""
+        """Watches from here on; a profiler that runs already begins anew."""
         if self._profile is not None:  # it was begun for a short epoch
             self._profile.stop()
         torch.cuda.synchronize(self._device)
@@ -90,7 +90,7 @@ class StepKernels(Reporter):
         self._begun = time.perf_counter()
 
     def end(self, steps: int) -> None:
-        """Behind so many steps."""
+        """Ends watching behind so many steps."""
         assert self._profile is not None
         torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - self._begun

@@ -24,10 +24,10 @@ class Training:
     """One configuration, read and built; every run of its loop starts from the same weights.
 
     Args:
-        folder: for what a run leaves behind.
+        folder: folder for what a run leaves behind.
         command: configuration and overrides.
-        epochs: of a run.
-        device: where it runs.
+        epochs: epochs of a run.
+        device: device that it runs on.
     """
 
     def __init__(

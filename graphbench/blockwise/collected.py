@@ -19,7 +19,7 @@ def dense_rows(rows: HostRows) -> Tensor:
 
 @dataclass
 class _Part:
-    """What one process has put.
+    """Rows that one process has put.
 
     Attributes:
         first: row.
@@ -66,13 +66,13 @@ class Collected:
         rows.release()
 
     def rows(self) -> HostRows:
-        """What was collected, by all processes."""
+        """Collected rows of all processes."""
         rows = self.rows_or_none()
         assert rows is not None
         return rows
 
     def rows_or_none(self) -> HostRows | None:
-        """The same, or None where no process has put anything."""
+        """Collected rows of all processes, or None where none has put anything."""
         parts = gather(self._part, self._graph)
         sparse = [rows for part in parts for rows in part.sparse]
         if sparse:

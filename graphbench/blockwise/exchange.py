@@ -22,7 +22,7 @@ CELLS = 2**24
 
 
 def own(graph: NodeBlocks, count: int) -> range:
-    """Which of some things in a row this process computes: consecutive ones, none where there are too few."""
+    """Share of some things in a row that this process computes: consecutive ones, none where there are too few."""
     first, last = (count * rank // graph.world_size for rank in (graph.rank, graph.rank + 1))
     return range(first, last)
 
@@ -44,9 +44,9 @@ def spread(rows: Tensor, first: int, last: int, rank: int, graph: NodeBlocks) ->
 
     Args:
         rows: (R, ...) on the host, in every process; written to in all but one.
-        first: of the rows that are sent.
-        last: the row behind them.
-        rank: of the process that has them.
+        first: number of the first row that is sent.
+        last: number of the row behind them.
+        rank: number of the process that has them.
         graph: says which process this is.
     """
     step = max(1, CELLS // max(rows[:1].numel(), 1))

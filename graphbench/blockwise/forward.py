@@ -91,7 +91,7 @@ class Blockwise:
 
         Args:
             function: a module, or a function.
-            states: whose rows it reads.
+            states: states whose rows it reads.
             part: module inside the function, to be named where it needs the whole graph.
         """
         out = Collected(self.graph, self.graph.bounds[-1])
@@ -201,7 +201,7 @@ class Blockwise:
         return HostRows(dense_rows(out).T, out.mapped)
 
     def _along_edges(self, layer: BlockwiseAttention, h: HostRows, block: int) -> Tensor:
-        """What reaches the rows of a block along edges."""
+        """Messages that reach the rows of a block along edges."""
         near, batch = self._neighbors(h, block)
         first, last = self.graph.bounds[block : block + 2]
         return layer.along_edges(near, batch)[: last - first]
@@ -221,7 +221,7 @@ class Blockwise:
             block: one that consists of parts is taken apart, any other is treated as a local layer.
             h: states of the nodes.
             e: states of the edges, sorted by target, or None.
-            pairs: what :meth:`pairs` gave.
+            pairs: result of :meth:`pairs`.
         """
         if isinstance(block, SingleBlock):
             x, e = self._branch(block.branch, h, e, pairs)
@@ -244,7 +244,7 @@ class Blockwise:
     def _branch(
         self, branch: SubLayer, h: HostRows, e: HostRows | None, pairs: HostRows | None, *summed: HostRows
     ) -> tuple[HostRows, HostRows | None]:
-        """What the branch returns, plus ``summed``, and the edge states."""
+        """Output of the branch, plus ``summed``, and the edge states."""
         part = branch.part
         if branch.edges is not None:
             raise ValueError(
@@ -268,7 +268,7 @@ class Blockwise:
         """States of the pairs that Exphormer attends along: those of the edges, where there are no other pairs.
 
         Args:
-            prepare: what puts the pairs together, or None.
+            prepare: module that puts the pairs together, or None.
             e: states of the edges before the first block.
         """
         if prepare is None:

@@ -21,7 +21,7 @@ class BlockwiseModel(ABC):
         """The predictions that ``forward`` makes for all nodes of one graph, in evaluation, with bounded memory.
 
         Args:
-            graph: in blocks.
+            graph: graph in blocks.
 
         Returns:
             (N, out_dim) on the host.

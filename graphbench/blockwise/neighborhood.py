@@ -42,7 +42,7 @@ class NeighborhoodBatch(GraphBatch):
 
 
 def _block_adjacency(batch: NeighborhoodBatch, norm: str, self_loops: bool) -> Adjacency:
-    """As :func:`graphbench.structures.adjacency` of the whole graph, for the rows of the block."""
+    """Adjacency of the whole graph (:func:`graphbench.structures.adjacency`) for the rows of the block."""
     neighborhood = batch.neighborhood
     assert neighborhood is not None
     source, target = batch.edge_index

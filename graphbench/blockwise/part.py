@@ -25,8 +25,8 @@ class PartOfGraph(Ragged):
     """Some rows of one graph: their number is known, but not where the graph begins and ends.
 
     Args:
-        rows: their number.
-        device: on which they are.
+        rows: number of the rows.
+        device: device that they are on.
     """
 
     def __init__(self, rows: int, device: torch.device) -> None:
@@ -67,8 +67,8 @@ def nodes_of_graph(rows: int, device: torch.device, **fields: Any) -> GraphBatch
     """Some nodes of one graph whose edges are not at hand.
 
     Args:
-        rows: their number.
-        device: on which they are.
+        rows: number of the rows.
+        device: device that they are on.
         fields: other fields of the batch.
     """
     return GraphBatch(PartOfGraph(rows, device), torch.empty(0).as_subclass(AbsentEdges), **fields)

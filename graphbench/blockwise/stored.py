@@ -27,13 +27,13 @@ class StoredBlocks(NodeBlocks):
 
     Args:
         store: one graph, see :func:`~graphbench.data.large.subgraph.check_one_graph`.
-        incoming: its edges sorted by target, numbered where something is stored for every edge; None: sorted here.
-        device: on which blocks are computed.
-        max_nodes: of a block, None: :data:`NODES`.
+        incoming: edges sorted by target, numbered where something is stored for every edge; None: sorted here.
+        device: device that blocks are computed on.
+        max_nodes: most nodes of a block, None: :data:`NODES`.
         max_edges: into a block, None: :data:`EDGES`; a single node may have more.
         in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.allocate`.
-        dtype: of floating features, None: as stored, at least the default type.
-        rank: of this process.
+        dtype: type of floating features, None: as stored, at least the default type.
+        rank: number of this process.
         world_size: processes that share the blocks.
     """
 
@@ -108,13 +108,13 @@ class StoredBlocks(NodeBlocks):
         return allocate((rows, *like.shape[1:]), like.dtype, self.in_memory)
 
     def cast(self, dtype: torch.dtype) -> StoredBlocks:
-        """The same graph with floating features in another type."""
+        """Graph with floating features in another type."""
         blocks = copy.copy(self)
         blocks.dtype = dtype
         return blocks
 
     def edge_span(self, block: int) -> tuple[int, int]:
-        """Where the edges into a block begin and end among all of them."""
+        """Begin and end of the edges into a block among all of them."""
         first, last = self.bounds[block : block + 2]
         return int(self.incoming.ptr[first]), int(self.incoming.ptr[last])
 
@@ -130,8 +130,8 @@ def _bounds(ptr: Tensor, max_nodes: int, max_edges: int) -> tuple[int, ...]:
 
     Args:
         ptr: (N+1,) first incoming edge of every node, and their number.
-        max_nodes: of a block.
-        max_edges: into a block.
+        max_nodes: most nodes of a block.
+        max_edges: most edges into a block.
     """
     bounds, nodes = [0], ptr.numel() - 1
     while bounds[-1] < nodes:

@@ -40,7 +40,7 @@ def settable_keys(component: Any) -> Mapping[str, Key]:
 
 @functools.cache
 def component_keys(component: Any) -> Mapping[str, Key]:
-    """Those of :func:`settable_keys` that have a default and neither the context nor another group fills."""
+    """Keys of :func:`settable_keys` that have a default and neither the context nor another group fills."""
     group = registry.group_of(component)
     filled = set(GROUPS[group]) if group else set()
     return {
@@ -69,7 +69,7 @@ def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
     """(group, name, key that names it) of every component that a configuration names, and its model.
 
     Args:
-        values: by dotted key; what is missing has its default.
+        values: values by dotted key; what is missing has its default.
     """
     for key, declared in _NAMING.items():
         # A model's own arguments are keys below gt, next to those of its layers.
@@ -82,7 +82,7 @@ def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
     """Adds the defaults of the keys of every named component, so that dump and hash are complete.
 
     Args:
-        values: by dotted key; changed in place.
+        values: values by dotted key; changed in place.
         where: ``file:line`` of the keys that were set.
 
     Raises:

@@ -37,7 +37,7 @@ class Config:
         return f"Config({self.name!r}, hash {self.hash}, {len(self.origin)} keys set)"
 
     def where(self, key: str) -> str:
-        """Where a key, or the first key below it, was set; the key itself when it has its default."""
+        """Place where a key, or the first key below it, was set; the key itself when it has its default."""
         if key in self.origin:
             return self.origin[key]
         below = [place for name, place in self.origin.items() if name.startswith(key + ".")]
@@ -62,7 +62,7 @@ class Config:
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """What tells this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
+        """Values that tell this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
         return settings_of(flat(self.tree))
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""Which fork of GraphGPS a configuration was written for, read off the keys and names that only one of them has."""
+"""Fork of GraphGPS that a configuration was written for, read off the keys and names that only one of them has."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def infer(
 
     Args:
         values: all values by dotted key.
-        origin: where each key was set, for those that were.
+        origin: place where each key was set, for those that were.
         names_in: splits ``a+b`` into its names.
 
     Returns:
@@ -76,7 +76,7 @@ def name_encoders(values: dict[str, Any]) -> None:
     """Writes an encoder that is only switched on into the key that names the encoders: GRIT's files do not name RRWP.
 
     Args:
-        values: as in :func:`infer`; changed in place.
+        values: values by dotted key, see :func:`infer`; changed in place.
     """
     names = values["dataset.node_encoder_name"].split("+")
     if values["model.type"] == "GritTransformer" and values["posenc_RRWP.enable"] and "RRWP" not in names:

@@ -25,7 +25,7 @@ class Key:
         optional: None is valid as well.
         no_limit: infinity is valid, too: it stands for no limit.
         item: type of the elements of a list; None: any.
-        namespaces: of the registry, in which the value is a name; names joined by ``+`` are looked up one by one.
+        namespaces: namespaces of the registry that know the value; names joined by ``+`` are looked up one by one.
         extra: further valid names, which no namespace holds.
         neutral: does not influence results, so it is left out of the configuration hash.
         inert: why setting it changes nothing here; the log says so once.

@@ -14,9 +14,9 @@ class LayerSpec:
     """One name of ``a+b``: a component, and the edge set it works on (``name__edges``, ``name__edges__attribute``).
 
     Attributes:
-        name: of the component.
-        edges: of the edge set; None for the edges of the graphs.
-        attribute: what describes those pairs; None where they are used without.
+        name: name of the component.
+        edges: name of the edge set; None for the edges of the graphs.
+        attribute: name of the attribute that describes those pairs; None where they are used without.
     """
 
     name: str

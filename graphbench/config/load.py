@@ -1,4 +1,4 @@
-"""From YAML files and overrides to one checked configuration.
+"""Loading of YAML files and overrides into one checked configuration.
 
 Order: ``_base_`` fragments (first to last, recursively), the file itself, the command line. Plug-ins are loaded
 before any name is resolved. Whatever does not fit is an error with file and line; nothing is repaired silently.

@@ -33,7 +33,7 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a complete set of values, of this version or of an earlier one.
 
     Args:
-        values: by dotted key, defaults included, as in a dumped configuration.
+        values: values by dotted key, defaults included, as in a dumped configuration.
     """
     used = {(group, name) for group, name, _ in sections_in_use(values)}
     settings = {}

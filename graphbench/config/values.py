@@ -25,8 +25,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     expected, tuples become lists. Nothing else is converted.
 
     Args:
-        key: what is allowed.
-        value: what was received.
+        key: key, with the values that it allows.
+        value: value that was received.
         name: dotted name of the key.
         where: ``file:line`` or ``command line``.
 
@@ -68,7 +68,7 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
 
 
 def _text_of_null(key: Key, name: str, where: str) -> str:
-    """What nothing stands for in a key that holds text: ``none`` where that is a value of the key, else not set."""
+    """Value of a null in a key that holds text: ``none`` where that is a value of the key, else not set."""
     named = {component for namespace in key.namespaces for component in registry.names(namespace)}
     if str(key.default).lower() == "none" or "none" in {*named, *(key.allowed or ())}:
         return "none"  # GraphGPS writes `name: none` and `name: None`, others `name:` or `name: null`

@@ -79,7 +79,7 @@ def read_file(
     """Adds the leaves of a file and, before them, of the files named by its ``_base_``.
 
     Args:
-        path: of the file.
+        path: path of the file.
         leaves: added to in place; later files win.
         whole: keys whose value is taken as a whole, also where it is a mapping.
         including: files that include this one.
@@ -211,7 +211,7 @@ def parse_overrides(words: Sequence[Any]) -> Leaves:
 
 
 def similar_file(path: Path) -> str:
-    """Which file may be meant by a path that leads nowhere, as a sentence with a space before it; empty for none."""
+    """Suggestion for a path that leads nowhere, as a sentence with a space before it; empty for none."""
     beside = neighbour(path, "*.y*ml")
     if beside:
         return beside

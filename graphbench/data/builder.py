@@ -55,7 +55,7 @@ class LoadedDataset:
 
     @property
     def num_examples(self) -> int:
-        """What a split divides: graphs, or the nodes or pairs that have targets when transductive."""
+        """Number of examples that a split divides: graphs, or nodes or pairs that have targets when transductive."""
         return num_examples(self.store, self.card.transductive)
 
 
@@ -121,7 +121,7 @@ class DatasetBuilder(ABC):
 
 
 def read(builder: DatasetBuilder, roots: Roots) -> LoadedDataset:
-    """What a builder loads; damage that its reader has not noticed ends in one message, too.
+    """Data set that a builder loads; damage that its reader has not noticed ends in one message, too.
 
     Raises:
         UserError: files are missing, or are not what was published.
@@ -181,7 +181,7 @@ class DatasetCollection(DatasetBuilder):
 
     @classmethod
     def default_sizes(cls, name: str, mode: str) -> tuple[float, ...]:
-        """That of the member; an unknown name is refused where the member is built."""
+        """Default sizes of the member; an unknown name is refused where the member is built."""
         if mode != "standard":
             return default_sizes(mode)
         try:

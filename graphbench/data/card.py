@@ -19,7 +19,7 @@ from graphbench.structures import DataInfo
 from graphbench.structures.data_info import Measured
 
 STATISTICS = ("graphs", "nodes", "edges", "nodes_per_graph", "edges_per_graph")
-"""What a card may state: counts are exact (edges directed), averages hold to the digits they were published with."""
+"""Statistics of a card: counts are exact (edges directed), averages hold to the digits they were published with."""
 
 _ROUNDING = 2e-3
 
@@ -29,7 +29,7 @@ class DatasetCard:
     """The facts of one data set.
 
     Attributes:
-        name: as printed in tables.
+        name: name of the data set, as printed in tables.
         task: ``graph``, ``node``, ``edge`` or ``link_pred``.
         task_type: see ``vocabulary.TASK_TYPES``.
         metric: name of the metric that selects the best epoch.
@@ -43,8 +43,8 @@ class DatasetCard:
         split_counts: published splits by split mode, where it is known how many there are.
         vocabularies: categories per column, by level (``node``, ``edge``), where features are categories.
         statistics: published counts, keys from :data:`STATISTICS`.
-        licence: as stated by the source.
-        source: where the raw files come from (URL).
+        licence: licence as stated by the source.
+        source: URL of the raw files.
         files: raw files, relative to the data root.
         split_files: files of further published splits by split mode, read where they are present.
         sha256: checksums of raw files, as far as known.
@@ -80,7 +80,7 @@ class DatasetCard:
         self.info()
 
     def info(self, store: GraphStore | None = None, graphs: Indices | None = None) -> DataInfo:
-        """What a model is built from.
+        """Facts about the data that a model is built from.
 
         Args:
             store: the loaded data, to measure the largest graph and the degrees; None without data.
@@ -105,7 +105,7 @@ class DatasetCard:
         """Compares loaded data with the declared facts.
 
         Args:
-            store: what was read.
+            store: loaded data.
             where: the folder it was read from, for the message.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What the configuration offers to data sets."""
+"""Values of the configuration that data sets may take."""
 
 from __future__ import annotations
 

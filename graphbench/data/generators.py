@@ -78,7 +78,7 @@ def sbm_pattern(
     Args:
         counts: graphs per part (train, val, test), stored behind each other; each part runs through the patterns in
             order, equally many graphs of each pattern.
-        seed: of the whole data set.
+        seed: seed of the whole data set.
         base: the base graph (published: 5 communities of 5 .. 34 nodes, p = 0.5, q = 0.35).
         patterns: number of patterns.
         pattern_sizes: smallest and largest pattern, one uniform draw each.
@@ -123,7 +123,7 @@ def sbm_cluster(counts: tuple[int, ...], seed: int, *, base: BlockModel) -> Grap
 
     Args:
         counts: graphs per part (train, val, test), stored behind each other.
-        seed: of the whole data set.
+        seed: seed of the whole data set.
         base: the graph (published: 6 communities of 5 .. 34 nodes, p = 0.55, q = 0.25).
 
     Returns:

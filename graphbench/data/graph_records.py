@@ -55,7 +55,7 @@ class GraphRecord:
 
 
 GraphLike = GraphRecord | Mapping[str, Any] | GraphObject
-"""What :func:`concatenated` accepts: our records, dicts of tensors, PyG's ``Data``."""
+"""Graphs that :func:`concatenated` accepts: our records, dicts of tensors, PyG's ``Data``."""
 
 _FEATURES = ("x", "edge_attr", "y")
 _FIELDS = ("edge_index", *_FEATURES, "num_nodes")

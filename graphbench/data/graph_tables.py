@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".parquet", ".json")
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
-"""What stands for a number that is not known."""
+"""Texts that stand for a number that is not known."""
 
 
 def is_table(path: Path) -> bool:

@@ -53,7 +53,7 @@ def infer_links(loaded: LoadedDataset, seed: int = 0) -> LoadedDataset:
 
     Args:
         loaded: graphs with at most half of all pairs linked.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         UserError: a graph has more edges than other pairs, so that classes could not be balanced.

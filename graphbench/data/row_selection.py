@@ -29,7 +29,7 @@ class GraphSelection:
 
     Args:
         graphs: (B,) int64 graph numbers.
-        device: where the rows lie that belong to them.
+        device: device of the rows that belong to them.
 
     Attributes:
         contiguous: True for neighbouring graphs in the order of the store: their rows are a slice.
@@ -65,7 +65,7 @@ class RowSelection:
         first: (B,) int64.
         counts: (B,) int64.
         contiguous: the runs follow one another, so that they are one slice.
-        device: where the rows lie.
+        device: device of the rows.
         index: (total,) int64, the rows, where they are known; else computed when they are asked for.
 
     Attributes:
@@ -121,7 +121,7 @@ class RowSelection:
     def take(self, tensor: Features, dim: int = 0) -> Features: ...
 
     def take(self, tensor: Features, dim: int = 0) -> Features:
-        """These rows of a tensor, in its type: a view where they are a slice."""
+        """Selected rows of a tensor, in its type: a view where they are a slice."""
         if self.contiguous:
             return tensor.narrow(dim, int(self.first[0]) if len(self.first) else 0, self.total)
         if self._host and isinstance(tensor, Tensor) and tensor.dtype != torch.bfloat16:  # which NumPy does not know
@@ -130,7 +130,7 @@ class RowSelection:
         return tensor.index_select(dim, self.index)
 
     def take_nodes(self, tensor: Tensor, first_node: np.ndarray) -> Tensor:
-        """These rows (the last dimension) of node numbers that count inside each graph, as numbers of the batch.
+        """Selected rows (the last dimension) of node numbers that count inside each graph, as numbers of the batch.
 
         Args:
             tensor: (..., rows) integer.

@@ -30,7 +30,7 @@ def node_card(name: str, facts: NodeFacts, **more: Any) -> DatasetCard:
     """The card of a node classification data set.
 
     Args:
-        name: as printed in tables.
+        name: name of the data set, as printed in tables.
         facts: published numbers.
         more: fields of :class:`~graphbench.data.card.DatasetCard` that differ from accuracy on one class per node and
             published splits.

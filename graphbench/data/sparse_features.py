@@ -27,7 +27,7 @@ _SAMPLE = 4096  # rows that are looked at: features may be mapped from a file as
 
 
 def with_sparse_features(store: GraphStore, choice: SparseFeatures = "auto") -> GraphStore:
-    """The same graphs with their node features as sparse rows or dense.
+    """Store of the graphs with their node features as sparse rows or dense.
 
     Args:
         store: any graphs; their features may be sparse already, as a loader that reads a sparse file leaves them.

@@ -41,7 +41,7 @@ def check_mode(
     """The protocol that ``dataset.split_mode`` names, ``cv-kfold-K`` for any K; needs no data.
 
     Args:
-        mode: as written.
+        mode: value of ``dataset.split_mode``, as written.
         allowed: the card's ``split_modes``; None allows everything.
         published: modes that came with the data.
         where: ``file:line`` of the mode, for messages.
@@ -68,7 +68,7 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
 
     Args:
         mode: ``dataset.split_mode``.
-        index: which published split, or which fold.
+        index: number of the published split, or of the fold.
         counts: published splits by mode, as far as it is known how many there are.
         where: ``file:line`` of the index, for messages.
 
@@ -92,7 +92,7 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
 
 
 def published_counts(published: Mapping[str, Published]) -> dict[str, int]:
-    """How many splits of every mode came with the data; of those that are drawn nothing."""
+    """Number of splits of every mode that came with the data; of those that are drawn nothing."""
     return {mode: len(splits) for mode, splits in published.items() if splits and not callable(splits)}
 
 
@@ -116,7 +116,7 @@ def make_splits(
         num_examples: graphs, or nodes when transductive.
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
-        seed: for the random protocols; the folds of cross-validation do not depend on it.
+        seed: seed of the random protocols; the folds of cross-validation do not depend on it.
         sizes: ``dataset.split``: ratios (random, random-permutation) or counts (random), ``[per class, val, test]``
             (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's
             default.
@@ -312,7 +312,7 @@ def _kfold(request: SplitRequest) -> Splits:
 
 
 def _stratified_kfold(request: SplitRequest) -> Splits:
-    """As kfold, with the class frequencies of the whole data set in every fold."""
+    """Folds of kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED)

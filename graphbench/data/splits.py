@@ -32,7 +32,7 @@ class Splits:
         val: examples that choose the epoch.
         test: examples that are reported.
         count: splits or folds that it was chosen from.
-        seed: that it was drawn with; None where nothing was drawn.
+        seed: seed that it was drawn with; None where nothing was drawn.
         masked: length of the masks it was made from; None without masks.
     """
 
@@ -45,13 +45,13 @@ class Splits:
 
     @classmethod
     def of(cls, train: Any, val: Any, test: Any) -> Splits:
-        """From three lists or arrays of example numbers."""
+        """Splits from three lists or arrays of example numbers."""
         parts = [torch.as_tensor(np.asarray(part), dtype=torch.int64).reshape(-1) for part in (train, val, test)]
         return cls(train=parts[0], val=parts[1], test=parts[2])
 
     @classmethod
     def from_masks(cls, train: Any, val: Any, test: Any, *, what: str = "masks") -> Splits:
-        """From boolean masks over all examples.
+        """Splits from boolean masks over all examples.
 
         Raises:
             UserError: the masks are not equally long.
@@ -77,8 +77,8 @@ class Splits:
         """A copy with a random share of the training examples; for one seed, smaller shares lie inside larger ones.
 
         Args:
-            fraction: above 0, at most 1.
-            seed: of the draw.
+            fraction: share above 0, at most 1.
+            seed: seed of the draw.
 
         Raises:
             UserError: the share is none, or leaves no example.
@@ -140,7 +140,7 @@ class SplitRequest:
 
 
 Published = tuple[Splits, ...] | Callable[[SplitRequest], Splits]
-"""What came with a data set under one mode: splits to choose from, or a recipe that draws one."""
+"""Published split of a data set under one mode: splits to choose from, or a recipe that draws one."""
 
 
 def read_split_file(path: str | Path) -> Splits:
@@ -180,7 +180,7 @@ def mask_splits(*masks: Any, what: str) -> tuple[Splits, ...]:
 
     Args:
         masks: (N,) or (N, splits) of training, validation and test.
-        what: where they come from, for messages.
+        what: origin of the splits, for messages.
 
     Raises:
         UserError: their columns or lengths do not fit each other.

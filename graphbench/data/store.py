@@ -45,7 +45,7 @@ class GraphStore:
         x: (N, F) node features, sparse rows where almost all of them are zeros, or None.
         edge_attr: (E, D) edge features, or None.
         y: targets, one row per graph, per node or per pair of ``edge_sets["label"]``, or None.
-        y_level: what a row of ``y`` belongs to.
+        y_level: kind of the rows of ``y``: ``graph``, ``node`` or ``pair``.
         pe: node-wise encodings by name, each (N, ...).
         edge_pe: edge-wise encodings by name, each (E, ...).
         pair_pe: encodings of all pairs by name, each (sum of n_g^2, ...), row-major per graph.
@@ -96,7 +96,7 @@ class GraphStore:
             x: (N, F) or (N,), optional.
             edge_attr: (E, D) or (E,), optional.
             y: one row per graph or per node, optional.
-            y_level: what a row of ``y`` belongs to.
+            y_level: kind of the rows of ``y``: ``graph``, ``node`` or ``pair``.
 
         Raises:
             ValueError: lengths disagree, or an edge names a node its graph does not have.
@@ -138,7 +138,7 @@ class GraphStore:
         pairs: Tensor | None = None,
         hops: StoredHops | None = None,
     ) -> GraphStore:
-        """The same graphs with further computed numbers; the fingerprint stays the same."""
+        """Store of the same graphs with further computed numbers; the fingerprint stays the same."""
         return self._of_same_graphs(
             pe={**self.pe, **(pe or {})},
             edge_pe={**self.edge_pe, **(edge_pe or {})},
@@ -150,11 +150,11 @@ class GraphStore:
         )
 
     def with_features(self, x: Features) -> GraphStore:
-        """The same graphs with their node features held in another form; a known fingerprint stays the same."""
+        """Store of the same graphs with node features in another form; a known fingerprint stays the same."""
         return self._of_same_graphs(x=x)
 
     def with_fingerprint(self, fingerprint: str) -> GraphStore:
-        """The same graphs, whose fingerprint is known already (from a cache) and need not be computed."""
+        """Store of the same graphs, whose fingerprint is known already (from a cache) and need not be computed."""
         store = self._of_same_graphs()
         store._cache["fingerprint"] = fingerprint
         return store
@@ -260,7 +260,7 @@ class GraphStore:
 
     @property
     def device(self) -> torch.device:
-        """Where the graphs lie; ``node_ptr``, ``edge_ptr`` and other offsets per graph are always on the host."""
+        """Device of the graphs; ``node_ptr``, ``edge_ptr`` and other offsets per graph are always on the host."""
         return self.edge_index.device
 
     @property
@@ -282,7 +282,7 @@ class GraphStore:
         return f"kept on {device}" in self._cache
 
     def kept_on(self, device: torch.device) -> GraphStore:
-        """The same graphs on another device, moved once: the loaders of several seeds share them."""
+        """Store of the same graphs on another device, moved once: the loaders of several seeds share it."""
 
         def moved() -> GraphStore:
             store = self.to(device)
@@ -293,7 +293,7 @@ class GraphStore:
         return self._once(f"kept on {device}", moved)
 
     def to(self, device: torch.device | str) -> GraphStore:
-        """The same graphs on another device, where :meth:`gather` then builds its batches."""
+        """Store of the same graphs on another device, where :meth:`gather` then builds its batches."""
         non_blocking = torch.device(device).type != "cpu"  # what comes back to the host is read at once
 
         def moved(value: Any) -> Any:

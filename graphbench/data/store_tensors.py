@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphbench.data.store import GraphStore
 
 Level = Literal["graph", "node", "pair"]
-"""What a row of targets belongs to; the tensor is called ``y_<level>``."""
+"""Kind of a row of targets; the tensor is called ``y_<level>``."""
 
 _SPARSE = ("ptr", "column", "value")
 _PAIRS = ("ptr", "index", "attr")

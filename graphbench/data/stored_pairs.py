@@ -57,11 +57,11 @@ class StoredEdges:
         return EdgeSet(rows.take_nodes(self.index, first_node), to_device(rows.offsets, selection.device), attr)
 
     def rows(self, selection: GraphSelection) -> RowSelection:
-        """Where the pairs of some graphs lie."""
+        """Rows of the pairs of some graphs."""
         return selection.rows(self.ptr.numpy())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredEdges:
-        """The same pairs on another device; the offsets stay on the host."""
+        """Stored pairs on another device; the offsets stay on the host."""
         attr = None if self.attr is None else self.attr.to(device, non_blocking=non_blocking)
         return StoredEdges(self.ptr, self.index.to(device, non_blocking=non_blocking), attr)
 
@@ -97,8 +97,8 @@ class StoredHops:
         """The neighbours of the nodes of some graphs.
 
         Args:
-            rows: where the neighbours of these graphs lie.
-            nodes: where the nodes of these graphs lie.
+            rows: rows of the neighbours of these graphs.
+            nodes: rows of the nodes of these graphs.
         """
         shift = nodes.spread(rows.offsets[:-1] - rows.first)
         end = to_device(rows.offsets[-1:], rows.device)
@@ -106,5 +106,5 @@ class StoredHops:
         return HopNeighbors(row_ptr, rows.take_nodes(self.col, nodes.offsets[:-1]), rows.take(self.hop))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> StoredHops:
-        """The same neighbours on another device."""
+        """Stored neighbours on another device."""
         return StoredHops(*(part.to(device, non_blocking=non_blocking) for part in (self.row_ptr, self.col, self.hop)))

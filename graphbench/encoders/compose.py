@@ -31,8 +31,8 @@ class NodeEncoder(nn.Module):
             columns; they may change ``h``, compute state for later layers, and prepend nodes. Kept as ``contextual``,
             a name in stored checkpoints.
         join: ``concat`` as above; ``add``: the parts, all of width ``dim``, are added (``dataset.node_encoder_join``).
-        norm_eps: of the BatchNorm (``bn.eps``).
-        norm_momentum: of its running statistics (``bn.mom``).
+        norm_eps: eps of the BatchNorm (``bn.eps``).
+        norm_momentum: momentum of the BatchNorm's running statistics (``bn.mom``).
 
     Attributes:
         keeps_sparse: sparse rows of ``batch.x`` stay sparse, where nothing encodes them and nothing follows; set by
@@ -94,8 +94,8 @@ class EdgeEncoder(nn.Module):
             neither features nor encodings the result is ``batch.edge_attr`` as it is.
         dim: width of the result, the sum of all parts.
         batch_norm: BatchNorm over the result (``dataset.edge_encoder_bn``).
-        norm_eps: of the BatchNorm (``bn.eps``).
-        norm_momentum: of its running statistics (``bn.mom``).
+        norm_eps: eps of the BatchNorm (``bn.eps``).
+        norm_momentum: momentum of the BatchNorm's running statistics (``bn.mom``).
 
     Shape:
         batch -> (E, dim)
@@ -131,7 +131,7 @@ def _encoders(features: nn.Module | None, positional: nn.ModuleDict) -> list[nn.
 
 
 def _parts(encoders: Sequence[nn.Module], batch: GraphBatch, level: str) -> list[Tensor]:
-    """What the encoders make of a batch, refused where it is no table of its nodes (edges)."""
+    """Columns of all encoders for a batch, refused where they have no row per node (edge)."""
     rows = batch.num_nodes if level == "node" else batch.num_edges
     parts = [encoder(batch) for encoder in encoders]
     for encoder, part in zip(encoders, parts, strict=True):

@@ -67,7 +67,7 @@ class FeatureEncoder(nn.Module, Capturable):
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
-        columns: of the features that it reads; None: any number.
+        columns: columns of the features that the encoder reads; None: any number.
     """
 
     registered_name: ClassVar[str] = ""

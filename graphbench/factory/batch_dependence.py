@@ -20,9 +20,9 @@ class BatchDependence:
     """Predictions of some graphs in evaluation, once as one batch and once graph by graph.
 
     Attributes:
-        graphs: how many.
+        graphs: number of graphs.
         change: largest difference, beside the largest prediction.
-        is_random: the same batch has other predictions the next time, so that ``change`` says nothing.
+        is_random: whether the same batch has other predictions the next time, so that ``change`` says nothing.
     """
 
     graphs: int

@@ -115,7 +115,7 @@ def fingerprint_key(config: Config) -> str | None:
 
 
 def declared_fingerprint(config: Config) -> str | None:
-    """What :attr:`~graphbench.data.store.GraphStore.fingerprint` of the published files is; None where nobody says."""
+    """Declared :attr:`~graphbench.data.store.GraphStore.fingerprint` of the published files; None where nobody says."""
     key = fingerprint_key(config)
     return None if key is None else _declared_fingerprints().get(key)
 
@@ -172,7 +172,7 @@ def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None
 
     Args:
         config: a loaded configuration.
-        loaded: from :func:`read_data`.
+        loaded: data set from :func:`read_data`.
         progress: called with a line of text before something is computed.
     """
     cache = Roots.from_environment(config.tree.dataset.dir).cache
@@ -190,9 +190,9 @@ def encode_shards(
 
     Args:
         config: a loaded configuration.
-        loaded: from :func:`read_data`.
-        numbers: of the shards, from 0.
-        shards: how many there are, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
+        loaded: data set from :func:`read_data`.
+        numbers: numbers of the shards, from 0.
+        shards: number of shards, see :func:`~graphbench.transforms.algorithms.shards.apply_shard`.
         progress: called with a line of text before something is computed.
 
     Returns:
@@ -215,7 +215,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     Args:
         config: a loaded configuration.
         loaded: the data.
-        seed: of the run; used where ``dataset.split_seed`` is none.
+        seed: seed of the run; used where ``dataset.split_seed`` is none.
         index: overrides ``dataset.split_index``.
     """
     dataset = config.tree.dataset

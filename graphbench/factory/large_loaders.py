@@ -41,7 +41,7 @@ def build_large_loader(
     Args:
         config: a loaded configuration.
         loaded: one graph.
-        splits: of this run.
+        splits: splits of this run.
         process: seed, device, number of processes and rank of this one.
     """
     train, evaluation, store = config.tree.train, config.tree.val.sampler, loaded.store
@@ -87,7 +87,7 @@ def _blocks(store: GraphStore, process: dict[str, Any], incoming: IncomingEdges)
 
 
 def _exact_evaluation(config: Config, loaded: LoadedDataset) -> str | None:
-    """What an approximate evaluation is measured against; None: it is not, or nothing is at hand that fits."""
+    """Exact evaluation that an approximate one is measured against; None: it is not, or nothing fits."""
     store = loaded.store
     if not config.tree.val.measure_error or config.tree.val.sampler in ("full_batch", "blocks"):
         return None

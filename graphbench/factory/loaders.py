@@ -38,7 +38,7 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
     Args:
         config: a loaded configuration.
         info: facts of the data.
-        model: of the configuration; its parameters need no values.
+        model: model of the configuration; its parameters need no values.
 
     Raises:
         UserError: naming both.
@@ -100,8 +100,8 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
     Args:
         config: a loaded configuration.
         loaded: the data, with encodings.
-        splits: of this run.
-        seed: of the shuffling, together with the epoch.
+        splits: splits of this run.
+        seed: seed of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
     """
     loaded = _with_known_targets(config, loaded, splits)

@@ -30,7 +30,7 @@ from graphbench.structures import DataInfo
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head of ``gnn.head: default``, by task."""
 ASKED = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
-"""What heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
+"""Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
 READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
 """Modules that read the states which encoders supply; complete layers contain them."""
 _ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}
@@ -41,7 +41,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
 
     Args:
         config: a loaded configuration.
-        info: from the data set's card, or measured.
+        info: facts from the data set's card, or measured.
 
     Returns:
         A module that maps a :class:`~graphbench.structures.GraphBatch` to predictions, (G, out_dim) for graph tasks

@@ -25,19 +25,19 @@ from graphbench.train.seeding import seed_everything
 
 @dataclass(frozen=True)
 class Parts:
-    """What a training is made of.
+    """Parts of a training.
 
     Attributes:
-        config: of all of it.
+        config: configuration of the training.
         fabric: launched.
         loaded: the data with encodings.
-        splits: of the seed.
-        info: what the data look like.
-        model: with fresh parameters, or those of a pretrained run.
+        splits: splits of the seed.
+        info: facts about the data.
+        model: model with fresh parameters, or those of a pretrained run.
         task: loss and metrics.
-        optimizer: of the model's parameters.
-        loaders: of the batches.
-        pretrained: where the parameters come from; None: they are fresh.
+        optimizer: optimizer of the model's parameters.
+        loaders: loaders of the batches.
+        pretrained: source of the parameters; None: they are fresh.
     """
 
     config: Config
@@ -62,8 +62,8 @@ def build_parts(
 
     Args:
         config: a loaded configuration.
-        seed: of split, batches and parameters.
-        read: gives the data, without encodings.
+        seed: seed of split, batches and parameters.
+        read: function that gives the data, without encodings.
     """
     fabric = build_fabric(config)
     fabric.launch()
@@ -74,22 +74,22 @@ def build_parts(
 
 
 def training_info(loaded: LoadedDataset, splits: Splits) -> DataInfo:
-    """What a model learns from the data before it is trained: nothing of graphs that it is not trained on."""
+    """Facts about the data that a model gets before it is trained: nothing of graphs that it is not trained on."""
     return loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
 
 
 def assemble(
     config: Config, fabric: Fabric, loaded: LoadedDataset, splits: Splits, seed: int, *, run_id: int | None = None
 ) -> Parts:
-    """Everything that is made from the data; what takes longest, the batches, comes last.
+    """Parts of a training, made from the data; what takes longest, the batches, comes last.
 
     Args:
-        config: of all of it.
+        config: configuration of the training.
         fabric: launched.
         loaded: the data with encodings.
-        splits: of the seed.
-        seed: of batches and parameters.
-        run_id: which of the runs below ``pretrained.dir`` the model starts from; None: fresh parameters in any case.
+        splits: splits of the seed.
+        seed: seed of batches and parameters.
+        run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.
     """
     info = training_info(loaded, splits)
     seed_everything(seed)

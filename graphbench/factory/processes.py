@@ -1,4 +1,4 @@
-"""What several processes compute otherwise than one: refused, or told."""
+"""Differences between computing with several processes and with one: refused, or told."""
 
 from __future__ import annotations
 

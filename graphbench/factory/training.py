@@ -113,10 +113,10 @@ def build_reporters(
 
     Args:
         config: a loaded configuration.
-        title: in front of what is shown.
+        title: text in front of what is shown.
         info: facts of the data.
         run_id: name of the run's folder.
-        model: whose layers a profile tells apart.
+        model: model whose layers a profile tells apart.
         together: others are trained at the same time: lines instead of a bar each.
     """
     tree = config.tree

@@ -48,7 +48,7 @@ class Head(nn.Module, PredictionHead, Capturable):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
-        predicts: what a row of the prediction is about; None where the class does not say.
+        predicts: kind of the rows of the prediction; None where the class does not say.
         accepts_graph_token: False where every node (or pair) needs a target, which a graph token does not have.
     """
 

@@ -24,7 +24,9 @@ DECODINGS = ("dot", "cosine_similarity", "concat")
 
 @register("edge", "link_pred")
 class EdgeHead(Head):
-    r"""y_st = <z_s, z_t>, or <z_s, z_t> / (\|z_s\| \|z_t\|), or MLP([h_s | h_t]), with z = MLP(h).
+    r"""Dot-product, cosine or MLP decoder for pairs of nodes.
+
+    y_st = <z_s, z_t>, or <z_s, z_t> / (\|z_s\| \|z_t\|), or MLP([h_s | h_t]), with z = MLP(h).
 
     Args:
         dim_in: width of the hidden state.
@@ -84,7 +86,9 @@ class EdgeHead(Head):
 
 @register("inductive_edge")
 class InductiveEdgeHead(EdgeHead, HasStatistics):
-    """:class:`EdgeHead` for many graphs, which also ranks every true pair among all targets of its graph.
+    """Decoder for pairs of nodes of many graphs, which also ranks every true pair among all targets of its graph.
+
+    Equation and arguments: :class:`EdgeHead`.
 
     Ranks are statistics of the evaluation, see :func:`~graphbench.heads.link_ranking.ranking_statistics`; none with
     ``concat``, where every score takes a pass through the MLP.

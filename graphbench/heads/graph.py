@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("graph")
 class GraphHead(Head):
-    """y_g = MLP( pool over the nodes of g (h_i) ).
+    """MLP on one pooled row per graph.
+
+    y_g = MLP( pool over the nodes of g (h_i) ).
 
     Args:
         dim_in: width of the hidden state.

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("graphormer_graph")
 class GraphormerGraphHead(Head):
-    """y_g = W pool over the nodes of g ( LayerNorm(h_i) ) + b.
+    """Linear map of one pooled row per graph, after a LayerNorm of the nodes.
+
+    y_g = W pool over the nodes of g ( LayerNorm(h_i) ) + b.
 
     Args:
         dim_in: width of the hidden state.

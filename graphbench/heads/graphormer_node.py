@@ -14,7 +14,9 @@ from graphbench.structures import GraphBatch
 
 @register("graphormer_node")
 class GraphormerNodeHead(Head):
-    """y_i = W_2 LayerNorm(gelu(W_1 h_i + b_1)) + b_2: the masked-language-model head of Graphormer's code, per node.
+    """Masked-language-model head of Graphormer's code, per node.
+
+    y_i = W_2 LayerNorm(gelu(W_1 h_i + b_1)) + b_2.
 
     Args:
         dim_in: width of the hidden state, kept inside.

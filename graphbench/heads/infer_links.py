@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("infer_links")
 class InferLinksHead(Head):
-    """y_st = w <h_s, h_t> + b, one logit per class.
+    """Scaled dot-product decoder for pairs of nodes, one logit per class.
+
+    y_st = w <h_s, h_t> + b.
 
     Args:
         dim_in: width of the hidden state; any.

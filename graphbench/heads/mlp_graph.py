@@ -20,7 +20,9 @@ from graphbench.structures.capacity import Level
 
 @register("mlp_node")
 class MLPNodeHead(Head):
-    """y_i = MLP(h_i); hidden layers keep the width.
+    """MLP on every node, whose hidden layers keep the width.
+
+    y_i = MLP(h_i).
 
     Every linear map follows a dropout, all but the last are followed by the activation.
 
@@ -75,13 +77,15 @@ class MLPNodeHead(Head):
 
 @register("mlp_graph")
 class MLPGraphHead(MLPNodeHead):
-    """y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of ``mlp_node``.
+    """MLP on one pooled row per graph, with scale and shift.
+
+    y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of ``mlp_node``.
 
     With the pooling ``node_ensemble`` predictions are made for nodes and averaged.
 
     Attributes:
         scale: factor of the prediction, by which its targets were divided on average.
-        shift: added to the prediction.
+        shift: number added to the prediction.
 
     Args:
         dim_in: width of the hidden state.
@@ -129,14 +133,17 @@ class MLPGraphHead(MLPNodeHead):
 
 @register("batchnorm_mlp_graph")
 class BatchNormMLPGraphHead(MLPGraphHead):
-    """:class:`MLPGraphHead` with a BatchNorm before every activation: Graph MLP-Mixer and Graph ViT."""
+    """MLP on one pooled row per graph with a BatchNorm before every activation: Graph MLP-Mixer and Graph ViT.
+
+    Equation and arguments: :class:`MLPGraphHead`.
+    """
 
     normed = True
 
 
 @register("mlp_graph_zinc")
 class ZINCGraphHead(MLPGraphHead):
-    """:class:`MLPGraphHead` with the mean and deviation of ZINC's targets as shift and scale."""
+    """MLP on one pooled row per graph, scaled to ZINC: :class:`MLPGraphHead` with mean and deviation of its targets."""
 
     scale = 2.0109
     shift = 0.0153
@@ -144,7 +151,7 @@ class ZINCGraphHead(MLPGraphHead):
 
 @register("mlp_graph_pcqm4m")
 class PCQM4MGraphHead(MLPGraphHead):
-    """:class:`MLPGraphHead` with the mean and deviation of PCQM4M's targets as shift and scale."""
+    """MLP on one pooled row per graph, scaled to PCQM4M: :class:`MLPGraphHead` with mean and deviation of targets."""
 
     scale = 1.1623
     shift = 5.6896

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("node", "inductive_node")
 class NodeHead(Head, BeginsWithLinear):
-    """y_i = MLP(h_i).
+    """MLP on every node.
+
+    y_i = MLP(h_i).
 
     Transductive (``node``: one graph, a subset of the rows counts) and inductive (``inductive_node``: many graphs, all
     rows count) tasks have the same head; the training loop selects rows.

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("norm_mlp_node")
 class NormMLPNodeHead(Head):
-    """y_i = W_L gelu( .. gelu(W_1 LayerNorm(h_i)) ); hidden layers keep the width.
+    """LayerNorm and MLP on every node, whose hidden layers keep the width.
+
+    y_i = W_L gelu( .. gelu(W_1 LayerNorm(h_i)) ).
 
     Args:
         dim_in: width of the hidden state.
@@ -51,7 +53,7 @@ class NormMLPNodeHead(Head):
 
 @register("norm_mlp_graph")
 class NormMLPGraphHead(NormMLPNodeHead):
-    """:class:`NormMLPNodeHead` on one row per graph.
+    """LayerNorm and MLP on one pooled row per graph: :class:`NormMLPNodeHead` on that row.
 
     Args:
         dim_in: width of the hidden state.

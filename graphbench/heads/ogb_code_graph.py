@@ -16,7 +16,9 @@ from graphbench.structures import GraphBatch
 
 @register("ogb_code_graph")
 class OGBCodeGraphHead(Head):
-    """y_gp = W_p pool over the nodes of g (h_i) + b_p, one linear map per position p of the sequence.
+    """Linear map of one pooled row per graph for every position of a sequence (ogbg-code2).
+
+    y_gp = W_p pool over the nodes of g (h_i) + b_p, one linear map per position p of the sequence.
 
     ``gnn.layers_post_mp`` is not read, as in GraphGPS.
 

@@ -27,7 +27,7 @@ POOLINGS: Mapping[str, Callable[[Tensor, Ragged], Tensor]] = {
     "max": segment_max,
     "graph_token": first_row,
 }
-"""By the names of ``model.graph_pooling``; some published YAML files have "sum" for "add"."""
+"""Poolings by the names of ``model.graph_pooling``; some published YAML files have "sum" for "add"."""
 
 
 def pooling_function(name: str) -> Callable[[Tensor, Ragged], Tensor]:

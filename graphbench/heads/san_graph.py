@@ -18,7 +18,9 @@ from graphbench.structures import GraphBatch
 
 @register("san_graph")
 class SANGraphHead(Head):
-    """y_g = W_3 act( W_2 act( W_1 pool over the nodes of g (h_i) ) ), widths d, d/2, d/4, out.
+    """MLP on one pooled row per graph, whose hidden layers halve the width (SAN).
+
+    y_g = W_3 act( W_2 act( W_1 pool over the nodes of g (h_i) ) ), widths d, d/2, d/4, out.
 
     Args:
         dim_in: width d of the hidden state.
@@ -56,7 +58,9 @@ class SANGraphHead(Head):
 
 @register("san_node")
 class SANNodeHead(Head):
-    """y_i = W_3 act( W_2 act( W_1 h_i ) ), widths d, d/2, d/4, out.
+    """MLP on every node, whose hidden layers halve the width (SAN).
+
+    y_i = W_3 act( W_2 act( W_1 h_i ) ), widths d, d/2, d/4, out.
 
     Args:
         dim_in: width d of the hidden state.

@@ -29,8 +29,8 @@ def compile_layers(model: nn.Module, **options: Any) -> None:
     """Compiles the outermost layers of a model, in place.
 
     Args:
-        model: its :class:`.GraphLayer` s that are no part of another.
-        options: of :func:`torch.compile`, besides ``fullgraph`` and ``dynamic``.
+        model: model whose outermost :class:`.GraphLayer` s, at any depth, are compiled.
+        options: arguments of :func:`torch.compile`, besides ``fullgraph`` and ``dynamic``.
 
     Raises:
         ValueError: PyTorch is older than :data:`OLDEST`.
@@ -64,14 +64,14 @@ def _log(layer: nn.Module, reason: str) -> None:
 
 
 class CompiledCall:
-    """What a compiled layer does when it is called with ``(h, e, batch)``.
+    """Call of a compiled layer with ``(h, e, batch)``.
 
     The first call in training, and in evaluation, is not compiled: it finds out what has to be prepared of a batch
     (:mod:`graphbench.structures.reads`). A layer that cannot be compiled stays as it is, with one line in the log; so
     does one with statistics in evaluation, where they are asked for in the middle of it.
 
     Args:
-        layer: compiled.
+        layer: compiled layer.
     """
 
     def __init__(self, layer: nn.Module) -> None:
@@ -82,7 +82,7 @@ class CompiledCall:
         self._failed = False
 
     def __call__(self, h: Any, e: Any, batch: GraphBatch) -> Any:
-        """The same as without compiler."""
+        """Output of the layer, equal to that without compiler."""
         layer, training = self._layer, self._layer.training
         if self._failed or (self._has_statistics and not training):
             return layer._call_impl(h, e, batch)

@@ -39,7 +39,7 @@ class LayerContext:
         hidden_dropout: ``gt.dropout``.
         mlp_dropout: ``graphormer.mlp_dropout``.
         act: activation (``gnn.act``).
-        hidden_act: the same, of feed-forward networks in layers whose own key ``act`` is another.
+        hidden_act: activation of feed-forward networks in layers whose own key ``act`` is another.
         norm: ``batch``, ``layer``, ``node``, ``graph`` or ``none`` (``gt.*_norm``, ``gnn.batchnorm``).
         batchnorm: ``gnn.batchnorm``.
         residual: ``gt.residual`` or ``gnn.residual``.
@@ -123,7 +123,7 @@ class GraphLayer(nn.Module, Capturable):
         """:meth:`forward` with one return type for all layers: node states, edge states, batch for the next layer."""
 
     def _forwarded(self, h: Features, e: Tensor | None, batch: GraphBatch) -> Any:
-        """What :meth:`forward` returns.
+        """Result of :meth:`forward`.
 
         Raises:
             ContractError: it wrote onto its input, which the sublayers beside it and the residual read, too.
@@ -234,7 +234,7 @@ class Block(GraphLayer):
         """New node and edge states, and the batch for the next block."""
 
     def step(self, h: Features, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
-        """The same as calling the block.
+        """New node and edge states, and the batch for the next block: the block's checked output.
 
         Raises:
             ContractError: :meth:`forward` returned something else.
@@ -261,7 +261,7 @@ class ChannelwiseAttention(GlobalAttention):
     batch), taps, c, n)``, the rows of ``taps`` those of ``tap_rows``. Memory is that of some channels of all nodes.
 
     Attributes:
-        channels: of the result.
+        channels: channels of the result.
     """
 
     channels: int

@@ -16,7 +16,7 @@ class FeedForward(nn.Module):
         dim: channels of input and output.
         act: name of the activation.
         dropout: probability of dropping an entry inside.
-        dropout_out: the same for the result; None: as ``dropout``.
+        dropout_out: probability of dropping an entry of the result; None: as ``dropout``.
         expansion: inner width as a multiple of ``dim``.
         width: inner width; None: by ``expansion``.
 

@@ -137,7 +137,7 @@ class SubLayer(nn.Module):
     def output(
         self, h: Tensor, e: Tensor | None, batch: GraphBatch, residual: Tensor | None = None
     ) -> tuple[Normed, Tensor | None, GraphBatch]:
-        """What is left to be computed of the output (N, dim), and edge states and batch for the next sublayer.
+        """Output (N, dim) with its norm still to be computed, and edge states and batch for the next sublayer.
 
         ``residual`` is the same state as ``h``, handed over apart so that gradients can be added at once.
         """

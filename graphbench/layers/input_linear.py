@@ -52,7 +52,7 @@ class BeginsWithLinear(ABC):
     @property
     @abstractmethod
     def entry(self) -> InputLinear:
-        """That map."""
+        """First linear map of the module."""
 
 
 Readable: TypeAlias = Features | Propagated | Mapped

@@ -31,7 +31,7 @@ def joint_linear(h: Tensor, maps: Sequence[nn.Linear]) -> tuple[Sequence[Tensor]
 
     Args:
         h: (N, d).
-        maps: with bias, from d channels, on a device to as many channels each.
+        maps: maps with bias, from d channels, on a device to as many channels each.
     """
     biases: list[Tensor] = [lin.bias for lin in maps if lin.bias is not None]
     if h.device.type == "cpu" or len(biases) < len(maps) or len({lin.out_features for lin in maps}) > 1:

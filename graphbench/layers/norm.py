@@ -57,7 +57,7 @@ class BatchNorm(nn.BatchNorm1d):
         Args:
             h: (R, dim), (R, dim, k), or (k R, dim) where k rows in sequence belong to each of R nodes, edges, ...
             batch: says which rows are padding; None: none.
-            level: what the R rows are.
+            level: kind of the R rows.
         """
         if h.dim() == 2:
             return residual_norms([self.operator_input(h, batch, level)])[0]
@@ -70,13 +70,13 @@ class BatchNorm(nn.BatchNorm1d):
     def operator_input(
         self, h: Tensor, batch: GraphBatch | None, level: Level, around: Surroundings = ALONE
     ) -> NormInput:
-        """What the operator :func:`graphbench.ops.residual_norm.residual_norms` is given for these rows.
+        """Arguments of the operator :func:`graphbench.ops.residual_norm.residual_norms` for these rows.
 
         Args:
             h: (k R, dim).
-            batch: as in :meth:`forward`.
-            level: as in :meth:`forward`.
-            around: what is computed besides.
+            batch: batch that says which rows are padding; None: none.
+            level: kind of the R rows, see :meth:`forward`.
+            around: sum, activation, dropout and residual that are computed besides.
         """
         real = self._real_rows(batch, level)
         if real is not None:
@@ -115,7 +115,7 @@ class GraphLayerNorm(nn.Module):
 
     Args:
         dim: channels.
-        eps: added to the variance.
+        eps: number added to the variance.
 
     Shape:
         h (N, dim) -> (N, dim).
@@ -172,7 +172,7 @@ class GraphNorm(nn.Module):
 
     Args:
         dim: channels.
-        eps: added to the variance.
+        eps: number added to the variance.
 
     Shape:
         h (N, dim) -> (N, dim).

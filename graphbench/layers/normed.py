@@ -24,11 +24,11 @@ class Normed:
     Attributes:
         norm: called as ``norm(h, batch)``; one that is not for nodes is a :class:`BatchNorm`.
         h: (R, dim).
-        level: what a row is.
+        level: kind of the rows.
         added: (R, dim).
-        added_dropout: of what is added.
+        added_dropout: dropout of ``added``.
         act: activation.
-        dropout: of what is normalised and activated.
+        dropout: dropout of what is normalised and activated.
         residual: (R, dim).
     """
 
@@ -47,7 +47,7 @@ class Normed:
         return isinstance(self.norm, BatchNorm) and isinstance(self.act, (nn.ReLU, nn.Identity, type(None)))
 
     def operator_input(self, batch: GraphBatch) -> NormInput:
-        """What that operator is given."""
+        """Arguments of that operator."""
         assert isinstance(self.norm, BatchNorm)
         act: Activation = "relu" if isinstance(self.act, nn.ReLU) else "identity"
         p, q = (0.0 if each is None else each.rate for each in (self.added_dropout, self.dropout))
@@ -76,7 +76,7 @@ def normed(outputs: Sequence[Normed], batch: GraphBatch) -> list[Tensor]:
 
     Args:
         outputs: independent of one another, with rows (R, dim) of any level.
-        batch: whose rows these are.
+        batch: batch whose rows these are.
     """
     if all(each.is_one_operator for each in outputs):
         return residual_norms([each.operator_input(batch) for each in outputs])
@@ -108,8 +108,8 @@ def normed_sum(outputs: Sequence[Normed], batch: GraphBatch) -> Tensor:
     """The sum of the outputs (R, dim), computed as by :func:`normed`.
 
     Args:
-        outputs: at least one, of the same rows.
-        batch: whose rows these are.
+        outputs: outputs, at least one, of the same rows.
+        batch: batch whose rows these are.
     """
     if all(each.is_one_operator for each in outputs):
         return residual_norm_sum([each.operator_input(batch) for each in outputs])

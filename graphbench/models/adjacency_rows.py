@@ -14,7 +14,7 @@ class AdjacencyRows(nn.Module):
     """h = A W + b, one row of W per node of the one graph that it is built for.
 
     Args:
-        nodes: of the graph.
+        nodes: number of nodes of the graph.
         dim: width.
         row_normalised: D^-1 (A + I) in place of A.
 

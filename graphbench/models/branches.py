@@ -28,7 +28,7 @@ class AttentionSettings:
     """The attention branch; every field is a key of the model.
 
     Attributes:
-        attention_dropout: after the first map and after every layer; None: ``dropout`` of the model.
+        attention_dropout: dropout after the first map and after every layer; None: ``dropout`` of the model.
         attention_norm: LayerNorm after the first map and after every layer.
         attention_act: activation after every layer too, not only after the first map.
         attention_residual: ``none``; ``mix``: alpha new + (1 - alpha) old; ``mean``: (new + old) / 2; ``sum``.
@@ -48,7 +48,7 @@ class LocalSettings:
 
     Attributes:
         local_layers: depth.
-        local_dropout: after every layer that has an activation; None: ``dropout`` of the model.
+        local_dropout: dropout after every layer that has an activation; None: ``dropout`` of the model.
         local_norm: BatchNorm.
         local_stem: starts with a linear map, see :class:`LocalBranch`.
         local_residual: add the output of that map after every layer.

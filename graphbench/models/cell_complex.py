@@ -22,7 +22,7 @@ class CellComplex:
     (0, 3) (1, 3), (0, 4) (2, 4), (1, 5) (2, 5), and (3, 6) (4, 6) (5, 6).
 
     Args:
-        batch: with the edge sets ``UndirectedEdges``, ``Rings`` and ``RingEdges``.
+        batch: batch with the edge sets ``UndirectedEdges``, ``Rings`` and ``RingEdges``.
 
     Attributes:
         counts: N, C, R.

@@ -87,7 +87,7 @@ class CellLayer(nn.Module):
 
 @register("CIN")
 class CIN(EncodedModel):
-    r"""Nodes, edges and rings of a graph as cells of a complex, which hear what bounds them and what they bound.
+    r"""Cell isomorphism network: nodes, edges and rings hear what bounds them and what they bound.
 
     Equations, layers :class:`CellLayer`, P_d the pooling over cells of dimension d; an edge begins as the mean of e
     over its two directions (without an edge encoder as the sum of its nodes), a ring as the sum of its nodes::

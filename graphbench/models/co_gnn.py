@@ -29,12 +29,12 @@ class ActionSettings:
     """Networks and choices; every field is a key of the model.
 
     Attributes:
-        aggregate: of the neighbours in the environment network, ``mean`` or ``sum``.
-        action_aggregate: the same in the action networks.
+        aggregate: aggregation of the neighbours in the environment network, ``mean`` or ``sum``.
+        action_aggregate: aggregation of the neighbours in the action networks, ``mean`` or ``sum``.
         action_layers: layers of each of the two action networks.
         action_dim: width inside them.
         temperature: tau; None: learned per node, 1 / (softplus(w . x) + tau_0).
-        tau_0: of the learned temperature.
+        tau_0: tau_0 of the learned temperature.
         skip: every layer adds its input.
         layer_norm: n is one LayerNorm that all layers share; False: the identity.
     """
@@ -104,7 +104,7 @@ class ActionNetwork(nn.Module):
 
 @register("CoGNN")
 class CoGNN(EncodedModel):
-    r"""Message passing along the edges whose source broadcasts and whose target listens, chosen anew in every layer.
+    r"""Cooperative message passing: edges whose source broadcasts and whose target listens, chosen anew in every layer.
 
     Equations, pi_in and pi_out two action networks that all layers share, G Gumbel noise::
 

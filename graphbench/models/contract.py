@@ -25,7 +25,7 @@ class ModelContext:
 
     Attributes:
         encoder: ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
+        dim_encoded: width of the encoded nodes.
         edge_encoder: ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         dim_edge: width of the edge states.
@@ -72,8 +72,8 @@ class Model(nn.Module, Capturable):
         layer: name in ``layers/blocks`` of the only block that the model has; None: ``layer_type`` names it.
         feed_forward: False: a block is one sublayer without feed-forward network
             (:class:`~graphbench.layers.single.SingleBlock`).
-        of_graphs: its head is handed one row per graph.
-        own_pair_bias: its attentions add a bias that the model computes, and none that encoders supply.
+        of_graphs: whether the head gets one row per graph.
+        own_pair_bias: whether attentions add a bias that the model computes, and none that encoders supply.
     """
 
     registered_name: ClassVar[str] = ""
@@ -85,7 +85,7 @@ class Model(nn.Module, Capturable):
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """As of :meth:`~graphbench.layers.contract.GraphLayer.required_transforms`, from the model's own arguments."""
+        """Transforms that the model's own arguments need, see :meth:`.GraphLayer.required_transforms`."""
         return {}
 
     @abstractmethod
@@ -95,11 +95,11 @@ class Model(nn.Module, Capturable):
 
 @dataclass(frozen=True)
 class Frame:
-    """What models begin and end with: a parameter of this type stands for its fields.
+    """Encoder and head of a model: a parameter of this type stands for its fields.
 
     Attributes:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
+        dim_encoded: width of the encoded nodes.
         dim: width of the hidden state (``gnn.dim_inner``).
         head: factory of the head, from its input width.
     """
@@ -112,11 +112,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class EdgeFrame(Frame):
-    """The same for models that read edge states.
+    """Encoder and head of a model that reads edge states.
 
     Attributes:
         edge_encoder: ``batch -> (E, dim_edge)``, or None.
-        dim_edge: its width.
+        dim_edge: width of the edge states.
     """
 
     edge_encoder: FromContext[EdgeEncoder | None]

@@ -34,7 +34,8 @@ class BeliefSettings:
     """Network and propagation; every field is a key of the model.
 
     Attributes:
-        network: of the prior beliefs: ``mlp`` (one hidden layer) or ``cheby`` (two Chebyshev convolutions of order 2).
+        network: network of the prior beliefs: ``mlp`` (one hidden layer) or ``cheby`` (two Chebyshev convolutions of
+            order 2).
         iterations: steps of linear belief propagation.
         classes: K, of the task; 0: the hidden states are propagated in place of predictions, which graph heads need.
         pretrain: training steps of the network alone, before the compatibilities are estimated.
@@ -144,7 +145,9 @@ class BeliefPropagation(CountsOnHost, nn.Module, HasAuxiliaryLoss):
 
 @register("CPGNN")
 class CPGNN(EncodedModel, ReadsTargets):
-    r"""Prior beliefs of an MLP or a Chebyshev network, then :class:`BeliefPropagation`.
+    r"""Belief propagation with a compatibility matrix, on prior beliefs of an MLP or a Chebyshev network.
+
+    Rounds: :class:`BeliefPropagation`.
 
     Networks (released setups M64-D-R-MO and GGM64-VS-R-G-GMO-VS), T_0 = I, T_1 = -A^, T_2 = 2 A^^2 - I and
     A^ = D^-1/2 A D^-1/2::
@@ -154,7 +157,7 @@ class CPGNN(EncodedModel, ReadsTargets):
 
     Args:
         frame: encoder, widths, factory of the head, a linear map (``gnn.layers_post_mp: 1``).
-        dropout: of the hidden layer (``gnn.dropout``).
+        dropout: dropout of the hidden layer (``gnn.dropout``).
         beliefs: keys of their own, see :class:`BeliefSettings`.
 
     Shape:

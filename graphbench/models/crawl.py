@@ -28,8 +28,8 @@ class WalkSettings:
 
     Attributes:
         width: channels of the layers; None: those of encoded nodes.
-        steps: of a walk in training.
-        eval_steps: of a walk in evaluation.
+        steps: steps of a walk in training.
+        eval_steps: steps of a walk in evaluation.
         start_ratio: walks in training relative to nodes; 1: one from every node, as in evaluation.
         window: s, steps back at which identities and edges are known.
         kernel: nodes that a convolution sees.
@@ -102,7 +102,7 @@ class WalkLayer(nn.Module):
 
 @register("CRaWl")
 class CRaWl(EncodedModel):
-    r"""Nodes are described by the random walks that pass them, over and over.
+    r"""Convolutions along random walks: nodes are described by the walks that pass them, over and over.
 
     Equations, layers :class:`WalkLayer`, g the graph of node i, with a virtual node v (v = 0 at first)::
 

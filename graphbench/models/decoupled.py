@@ -33,7 +33,7 @@ from graphbench.structures.node_blocks import HostRows, NodeBlocks
 
 @dataclass(frozen=True)
 class PreFrame(Frame):
-    """With linear layers before the propagation.
+    """Encoder and head of a model with linear layers before the propagation.
 
     Attributes:
         pre_mp: linear layers of width ``dim`` (``gnn.layers_pre_mp``), or None.
@@ -100,7 +100,9 @@ class BlockwiseDecoupled(Decoupled, BlockwiseModel):
 
 @register("SGC")
 class SGC(BlockwiseDecoupled):
-    """Simple graph convolution, https://arxiv.org/abs/1902.07153: y = head((A^)^K X).
+    """Simple graph convolution, https://arxiv.org/abs/1902.07153.
+
+    y = head((A^)^K X).
 
     The product with dense raw features is computed once per batch; with sparse ones the first map of the head is
     exchanged with the propagation. With the linear head (``gnn.layers_post_mp: 1``) and no linear layers before it,
@@ -263,9 +265,9 @@ class GPRGNN(BlockwiseDecoupled):
 
     Args:
         frame: see :class:`PreFrame`.
-        dropout: of H, before the propagation.
+        dropout: dropout of H, before the propagation.
         hops: K.
-        alpha: where the weights start.
+        alpha: alpha of the first weights.
 
     Shape:
         batch -> prediction of the head
@@ -306,7 +308,7 @@ class GPRGNN(BlockwiseDecoupled):
 
 @register("H2GCN")
 class H2GCN(Decoupled):
-    """Ego and neighbours kept apart, neighbours two edges away, all rounds read: https://arxiv.org/abs/2006.11468.
+    """Separate ego and neighbour states, neighbours two edges away, all rounds read, https://arxiv.org/abs/2006.11468.
 
     Equation, A_1 joining nodes at distance one, A_2 at distance two, both normalised symmetrically, without loops::
 

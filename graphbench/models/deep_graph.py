@@ -61,7 +61,7 @@ _LISTED = ("cycles", "paths", "stars", "hops", "walk")
 
 @register("DeepGraph")
 class DeepGraph(EncodedModel):
-    r"""A Transformer over the nodes of a graph, its token, and tokens of some of its motifs.
+    r"""Transformer over the nodes of a graph, its token, and tokens of some of its motifs.
 
     Equations, A_m the adjacency of motif m in an order by breadth-first search, t the graph's token, LN of tokens::
 
@@ -158,10 +158,10 @@ class DeepGraph(EncodedModel):
 
 
 class _Tokens:
-    """Where the token of every graph, its nodes and as many places for motifs lie, one after the other.
+    """Places of every graph's token, its nodes and as many places for motifs, one after the other.
 
     Attributes:
-        ragged: of all of them.
+        ragged: layout of all of them.
         node: (N,) position of every node.
         motif: (N,) position of every place for a motif.
     """

@@ -22,7 +22,7 @@ from graphbench.structures import GraphBatch, as_dense
 
 @register("DeeperGCN")
 class DeeperGCN(EncodedModel):
-    """Norm, ReLU, dropout, convolution, residual ("res+").
+    """Deep message passing with pre-activation residuals: norm, ReLU, dropout, convolution, residual ("res+").
 
     Equations::
 

@@ -61,7 +61,9 @@ class ShellConvolutions(nn.Module):
 
 @register("DRew")
 class DRew(EncodedModel):
-    r"""nu-DRew-GCN: layer t hears nodes up to t + 1 hops away, the further away the older what it hears.
+    r"""Dynamically rewired message passing (nu-DRew-GCN) with delay.
+
+    Layer t hears nodes up to t + 1 hops away, the further away the older what it hears.
 
     Equations, A^_k = D_k^-1/2 (A_k + I) D_k^-1/2, A_k joining nodes k hops apart, n dividing rows by their length::
 

@@ -43,7 +43,7 @@ class EgoNets:
     edges 0->1, 1->0 in the net of 0, all four in that of 1, and 1->2, 2->1 in that of 2.
 
     Args:
-        batch: with the edge set ``EgoNetEdges``, the edges inside all nets, and ``hops``, the nodes of all nets.
+        batch: batch with the edge set ``EgoNetEdges``, the edges inside all nets, and ``hops``, the nodes of all nets.
         whole: a copy of every node for every node of its graph: those outside of a net are there without edges. The
             batch then needs no ``hops``.
 

@@ -99,7 +99,7 @@ class LSPELayer(nn.Module):
 
 @register("GatedGCNLSPE")
 class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
-    r"""Node states and positions side by side, along layers that update both, read together.
+    r"""Learnable structural and positional encodings: layers that update node states and positions side by side.
 
     Equations, r_i the probabilities that a random walk from i is back after 1 .. K steps, layers :class:`LSPELayer`::
 

@@ -86,7 +86,9 @@ class PostNormBlock(Block, BlockwiseBlock):
 
 @register("GECO")
 class GECOModel(GPSModel):
-    """y = head(blocks(X)), X the encoded nodes, concatenated with their positional encodings.
+    """Stack of GECO blocks on encoded nodes.
+
+    y = head(blocks(X)), X the encoded nodes, concatenated with their positional encodings.
 
     Every block is a :class:`PostNormBlock` of the layers in ``gt.layer_type``: ``GECO`` for the paper's model,
     ``Hyena`` for its baseline of Table 5, or any other attention; ``<local>+GECO`` adds a local layer that reads the
@@ -94,7 +96,7 @@ class GECOModel(GPSModel):
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
+        dim_encoded: width of the encoded nodes; must be ``dim`` unless ``layers_pre_mp`` maps it there.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).

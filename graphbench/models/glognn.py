@@ -35,7 +35,7 @@ class CoefficientSettings:
         beta: weight of ||Z - sum_k lambda_k A^^k||^2.
         gamma: share of the first states in every round.
         delta: share of the features in the first states; 1: the adjacency rows are not read.
-        nodes: of the one graph whose adjacency rows are read; 0: delta is 1.
+        nodes: number of nodes of the one graph whose adjacency rows are read; 0: delta is 1.
         adjacency: ``sym``: A^ = D^-1/2 (A + I) D^-1/2, and A W_A; ``row``: A^ = D^-1 (A + I), and A^ W_A.
         of_predictions: the rounds work on the predictions, as published; False: on the hidden states, which graph heads
             need.
@@ -96,7 +96,7 @@ class GlobalRound(nn.Module):
 
 @register("GloGNN")
 class GloGNN(EncodedModel):
-    """An MLP, then rounds of :class:`GlobalRound` on its predictions.
+    """Global aggregation by a coefficient matrix: an MLP, then rounds of :class:`GlobalRound` on its predictions.
 
     Equations::
 
@@ -104,7 +104,7 @@ class GloGNN(EncodedModel):
 
     Args:
         frame: encoder, widths, factory of the head, which is the rest of the MLP (``gnn.layers_post_mp``).
-        dropout: of the hidden layer (``gnn.dropout``).
+        dropout: dropout of the hidden layer (``gnn.dropout``).
         coefficients: keys of their own, see :class:`CoefficientSettings`.
 
     Shape:

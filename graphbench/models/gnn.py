@@ -29,7 +29,7 @@ STAGES = ("stack", "skipsum", "skipconcat")
 
 @register("gnn")
 class GNN(EncodedModel, BlockwiseModel):
-    r"""Linear layers, convolutions in stages, a head.
+    r"""GraphGym's network: linear layers, convolutions in stages, a head.
 
     With ``u_l = n(act(drop(BN(CONV_l(h_{l-1})))))`` and n dividing rows by their length (``l2norm``)::
 
@@ -41,14 +41,14 @@ class GNN(EncodedModel, BlockwiseModel):
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width.
+        dim_encoded: width of the encoded nodes.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of convolutions (``gnn.layers_mp``).
         local: factory of convolutions, from their widths (``gnn.layer_type``).
         head: factory of the head, from the width of the hidden state.
         pre_mp: linear layers before (``gnn.layers_pre_mp``), or None.
-        stage_type: as above (``gnn.stage_type``).
+        stage_type: ``stack``, ``skipsum`` or ``skipconcat`` (``gnn.stage_type``).
         post: BatchNorm, dropout, activation and n after every convolution; without ``l2norm`` n is the identity.
 
     Shape:
@@ -139,7 +139,7 @@ class ConvLayer(PostLayer):
 
     Args:
         conv: the convolution, ``(h, e, batch) -> (h, e)``.
-        dim: its output width.
+        dim: output width of the convolution.
         settings: see :class:`~graphbench.models.pre_layers.LayerSettings`.
 
     Shape:

@@ -130,7 +130,7 @@ class EgoNetConvolution(nn.Module):
 
 @register("GNNAK")
 class GNNAK(EncodedModel):
-    r"""Convolutions whose kernel is a network: every node hears what local layers make of its ego net.
+    r"""Convolution whose kernel is a network: every node hears what local layers make of its ego net.
 
     Equations, P the pooling, layers :class:`EgoNetConvolution`::
 

@@ -10,14 +10,17 @@ from graphbench.registry import register
 
 @register("custom_gnn")
 class CustomGNN(GPSModel):
-    """:class:`~graphbench.models.stacked.GPSModel` of ``gnn.layers_mp`` layers ``gnn.layer_type`` (https://arxiv.org/abs/2205.12454)."""
+    """Message-passing network of ``gnn.layers_mp`` layers ``gnn.layer_type`` (https://arxiv.org/abs/2205.12454).
+
+    A :class:`~graphbench.models.stacked.GPSModel`.
+    """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
 
 
 @register("SANTransformer")
 class SANTransformer(GPSModel):
-    """The model of SAN, https://arxiv.org/abs/2106.03893: blocks ``SANLayer`` or ``SAN2Layer`` (``gt.layer_type``).
+    """SAN, https://arxiv.org/abs/2106.03893: blocks ``SANLayer`` or ``SAN2Layer`` (``gt.layer_type``).
 
     All layers share the feature of pairs without an edge, one row that counts once among the parameters.
     """
@@ -25,7 +28,7 @@ class SANTransformer(GPSModel):
 
 @register("Graphormer")
 class Graphormer(GPSModel):
-    """Graphormer, https://arxiv.org/abs/2106.05234: its layers, described by the keys ``graphormer.*``.
+    """Graphormer, https://arxiv.org/abs/2106.05234: layers described by the keys ``graphormer.*``.
 
     Degrees, distances and edges along paths enter through the encoder ``GraphormerBias``.
     """
@@ -36,7 +39,7 @@ class Graphormer(GPSModel):
 
 @register("GritTransformer")
 class GritTransformer(GPSModel):
-    """GRIT, https://arxiv.org/abs/2305.17589: its layers (``gt.layer_type``), with the encoder ``RRWP``."""
+    """GRIT, https://arxiv.org/abs/2305.17589: layers of ``gt.layer_type``, with the encoder ``RRWP``."""
 
 
 @register("BigBird")
@@ -55,7 +58,7 @@ class PerformerModel(GPSModel):
 
 @register("MultiModel")
 class MultiModel(GPSModel):
-    """Any number of parallel sublayers per block (``gt.layer_type: a+b+c``), then a feed-forward network.
+    """Stack of blocks of parallel sublayers (``gt.layer_type: a+b+c``), each with a feed-forward network.
 
     Exphormer's model (https://arxiv.org/abs/2303.06147). The pairs of Exphormer's attention come from ``prepare``, an
     :class:`~graphbench.encoders.expander.ExpanderEdges`.
@@ -64,7 +67,7 @@ class MultiModel(GPSModel):
 
 @register("SingleModel")
 class SingleModel(GPSModel):
-    """One layer per block, followed by a ReLU: :class:`~graphbench.layers.single.SingleBlock`.
+    """Stack of single layers, each followed by a ReLU: :class:`~graphbench.layers.single.SingleBlock`.
 
     Exphormer's ablation without a feed-forward network (https://arxiv.org/abs/2303.06147).
     """

@@ -28,12 +28,12 @@ class PatchSettings:
 
     Attributes:
         patches: P, per graph.
-        hops: by which patches overlap.
+        hops: number of hops by which patches overlap.
         partition: ``bisection`` or ``metis``, see :mod:`graphbench.transforms.patches`.
         patch_steps: random-walk steps over overlapping patches that encode a patch; 0: no such encoding.
         mixer: ``mlp`` (MLP-Mixer), ``hadamard`` or ``standard`` (ViT), see :mod:`graphbench.models.patch_mixers`.
-        mixer_layers: its layers.
-        mixer_dropout: its dropout.
+        mixer_layers: layers of the mixer.
+        mixer_dropout: dropout of the mixer.
     """
 
     patches: int = 32
@@ -62,7 +62,7 @@ class GraphMixer(EncodedModel):
         frame: encoders, widths, those of nodes and layers the same, factory of the head, which reads one row per graph.
         layers: local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
-        dropout: in the local part (``gnn.dropout``).
+        dropout: dropout in the local part (``gnn.dropout``).
         patch: keys of their own, see :class:`PatchSettings`.
 
     Shape:

@@ -31,11 +31,11 @@ class TransformerSettings:
     """The Transformer; every field is a key of the model.
 
     Attributes:
-        transformer_layers: its depth.
-        transformer_heads: its attention heads.
-        transformer_dim: its width; None: that of the local layers.
+        transformer_layers: layers of the Transformer.
+        transformer_heads: attention heads of the Transformer.
+        transformer_dim: width of the Transformer; None: that of the local layers.
         transformer_ffn_dim: width inside its feed-forward networks.
-        transformer_dropout: its dropout, that of attention weights included.
+        transformer_dropout: dropout of the Transformer, that of attention weights included.
         norm_input: a LayerNorm before the first layer, of <CLS> as well.
         readout: ``nodes``: the head reads the nodes; ``token``: it reads the token <CLS> of every graph, which attends
             to the nodes of its graph from the first layer on.
@@ -66,7 +66,7 @@ class GraphTrans(EncodedModel):
         layers: number of local layers (``gnn.layers_mp``).
         local: factory of local layers (``gnn.layer_type``).
         stack: keys of their own, see :class:`~graphbench.models.virtual_node.MessagePassingSettings`.
-        dropout: after every local layer (``gnn.dropout``).
+        dropout: dropout after every local layer (``gnn.dropout``).
         transformer: keys of their own, see :class:`TransformerSettings`.
 
     Shape:

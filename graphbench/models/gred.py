@@ -112,7 +112,7 @@ class GREDLayer(nn.Module):
 
 @register("GRED")
 class GRED(EncodedModel):
-    r"""Nodes at distance k are summed; a diagonal linear recurrence reads the sums from the furthest to the nearest.
+    r"""Linear recurrence over distances: sums of the nodes at each distance, read from the furthest to the nearest.
 
     Equations, S_k(i) the nodes k hops from i, E(i) the edges into i::
 

@@ -33,7 +33,7 @@ class LevelSettings:
         coarsening: clusters of every level from level 1 on, as ratios of the nodes of the level below.
         partition: ``metis`` or ``rcm``, see :mod:`graphbench.transforms.hierarchy`.
         hops: D, how far nodes of a level see each other.
-        heads: of every attention.
+        heads: heads of every attention.
         readout_layers: Transformer layers over the levels of a node.
         ffn_expansion: width inside feed-forward networks as a multiple of ``dim``.
         max_degree: nodes with as many neighbours or more share an embedding.
@@ -53,9 +53,9 @@ class TransformerLayer(nn.Module):
 
     Args:
         dim: channels.
-        heads: of attention; its maps have no biases.
-        expansion: of the feed-forward network.
-        dropout: after attention, and inside and after the feed-forward network.
+        heads: attention heads; the maps of attention have no biases.
+        expansion: inner width of the feed-forward network as a multiple of ``dim``.
+        dropout: dropout after attention, and inside and after the feed-forward network.
     """
 
     def __init__(self, dim: int, heads: int, expansion: int, dropout: float) -> None:
@@ -106,7 +106,7 @@ class HorizontalBlock(nn.Module):
     """Transformer layers on one level; scores of nodes at distance d = 1 .. D get a bias b_d, b_0 = 0.
 
     Args:
-        layers: their number.
+        layers: number of Transformer layers.
         hops: D.
         layer: arguments of :class:`TransformerLayer`.
     """
@@ -126,7 +126,7 @@ class HorizontalBlock(nn.Module):
 
 @register("HSGT")
 class HSGT(EncodedModel):
-    r"""Attention between neighbours on every level, of clusters to what they consist of, and over the levels of a node.
+    r"""Hierarchical Transformer: attention between neighbours of a level, from clusters to members, and over levels.
 
     Equations, c(i) the cluster of i on the next level, Z_i the embedding of the number of its neighbours::
 
@@ -140,8 +140,8 @@ class HSGT(EncodedModel):
 
     Args:
         frame: encoder, widths, factory of the head.
-        layers: of every horizontal block (``gt.layers``).
-        dropout: of all blocks (``gnn.dropout``).
+        layers: layers of every horizontal block (``gt.layers``).
+        dropout: dropout of all blocks (``gnn.dropout``).
         levels: keys of their own, see :class:`LevelSettings`.
 
     Shape:
@@ -222,7 +222,7 @@ class _Level:
         pairs: from node i at distance d of j, numbered d n + i, to j; itself at distance 0 among them.
         degree: (n,) other nodes at distance 1.
         parent: (n',) for the n' nodes of the level below, the node here that they belong to; on level 0 itself.
-        members: the same as edges from them.
+        members: edges from the nodes of the level below to the node here that they belong to.
     """
 
     size: int

@@ -26,7 +26,7 @@ JUMPS = ("cat", "max", "sum", "last")
 
 @dataclass(frozen=True)
 class StackSettings:
-    """What surrounds the local layers; every field is a key of the model.
+    """Norms, residuals and dropout around the local layers; every field is a key of the model.
 
     Attributes:
         jump: states that the head reads: ``cat`` all layers side by side, ``max`` and ``sum`` per channel, ``last``.
@@ -47,7 +47,7 @@ class StackSettings:
 
 @register("JKNet")
 class JKNet(EncodedModel):
-    """Jumping knowledge networks, https://arxiv.org/abs/1806.03536: the head reads the states of all layers.
+    """Jumping knowledge network, https://arxiv.org/abs/1806.03536: the head reads the states of all layers.
 
     Equations, brackets as :class:`StackSettings` says::
 

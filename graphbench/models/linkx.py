@@ -21,7 +21,7 @@ class MLP(nn.Module):
     """Linear maps with ReLU, BatchNorm and dropout between them, nothing after the last.
 
     Args:
-        widths: of input, hidden layers and output.
+        widths: widths of input, hidden layers and output.
         dropout: probability.
 
     Shape:
@@ -46,7 +46,7 @@ class MLP(nn.Module):
 
 @register("LINKX")
 class LINKX(EncodedModel):
-    """An MLP on top of embeddings of adjacency and features.
+    """LINKX: an MLP on top of embeddings of adjacency and features.
 
     Equations::
 
@@ -55,8 +55,8 @@ class LINKX(EncodedModel):
 
     Args:
         frame: encoder, widths, factory of the head; with ``gnn.layers_post_mp: 1`` it is the last map of MLP_f.
-        dropout: inside the MLPs (``gnn.dropout``).
-        nodes: of the one graph that A is of; 0 leaves h_A out.
+        dropout: dropout inside the MLPs (``gnn.dropout``).
+        nodes: number of nodes of the one graph that A is of; 0 leaves h_A out.
         edge_layers: maps of A W_A and MLP_A together.
         node_layers: maps of MLP_X.
         final_layers: maps of MLP_f before the head.

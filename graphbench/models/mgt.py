@@ -33,9 +33,9 @@ class ClusterSettings:
     Attributes:
         clusters: K, of every graph.
         distance_gates: the networks that find them gate messages by distances of the encoding that WavePE supplies.
-        cluster_layers: of the Transformer.
-        cluster_heads: of its attention.
-        cluster_dropout: its dropout, that of attention weights included.
+        cluster_layers: layers of the Transformer over clusters.
+        cluster_heads: attention heads of the Transformer over clusters.
+        cluster_dropout: dropout of the Transformer over clusters, that of attention weights included.
         cluster_loss: weight of :func:`~graphbench.models.soft_clusters.cluster_loss` in training.
     """
 
@@ -52,8 +52,8 @@ class ClusterLayer(nn.Module):
 
     Args:
         dim: channels.
-        heads: of attention.
-        dropout: of attention weights, in the feed-forward network and at the end.
+        heads: attention heads.
+        dropout: dropout of attention weights, in the feed-forward network and at the end.
     """
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
@@ -70,7 +70,7 @@ class ClusterLayer(nn.Module):
 
 @register("MGT")
 class MGT(EncodedModel, HasAuxiliaryLoss):
-    r"""Blocks over the nodes, whose states are gathered in K soft clusters per graph; a Transformer over these.
+    r"""Multiresolution Transformer: blocks over the nodes, K soft clusters per graph, and a Transformer over these.
 
     Equations, h and e after the last block, networks :class:`~graphbench.models.soft_clusters.GatedNetwork`, layers
     :class:`ClusterLayer` within every graph::

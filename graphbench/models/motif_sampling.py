@@ -21,7 +21,7 @@ class MotifLists:
     """The S motifs of all graphs of a batch; ask by ``batch.derived(MotifLists)``.
 
     Args:
-        batch: with the edge sets ``Motifs`` and ``MotifNodes``.
+        batch: batch with the edge sets ``Motifs`` and ``MotifNodes``.
 
     Attributes:
         graph: (S,) the graph of every motif.
@@ -59,7 +59,7 @@ class MotifLists:
         return place.masked_fill(~among, len(order))
 
     def fixed(self) -> Draw:
-        """The same numbers for a graph in every batch, made of the numbers of its motifs and of calls."""
+        """Random numbers of a graph, equal in every batch, made of the numbers of its motifs and of calls."""
         calls = 0
 
         def draw() -> Tensor:

@@ -27,8 +27,8 @@ class HopSettings:
     Attributes:
         hops: K, neighbourhoods besides the node itself.
         num_heads: attention heads.
-        transformer_dropout: after attention and after the feed-forward network.
-        attention_dropout: of attention weights.
+        transformer_dropout: dropout after attention and after the feed-forward network.
+        attention_dropout: dropout of attention weights.
     """
 
     hops: int = 3
@@ -39,7 +39,7 @@ class HopSettings:
 
 @register("NAGphormer")
 class NAGphormer(EncodedModel):
-    """Hop2Token: the k-hop neighbourhood of a node is its k-th token; a Transformer reads the K + 1 tokens of a node.
+    """Transformer over hops (Hop2Token): the k-hop neighbourhood of a node is its k-th of K + 1 tokens.
 
     Equations, A^ = D^-1/2 (A + I) D^-1/2, X the encoded nodes (features and Laplacian eigenvectors)::
 

@@ -1,4 +1,4 @@
-"""What mixes the patches of a graph in :class:`~graphbench.models.graph_mixer.GraphMixer`: MLPs, or attention.
+"""Mixers of the patches of a graph for :class:`~graphbench.models.graph_mixer.GraphMixer`: MLPs, or attention.
 
 All are called as ``mixer(x, overlap, filled)`` with x (G, P, dim), overlap (G, P, P) the nodes that two patches share
 and filled (G, P) bool, False for empty patches, and return (G, P, dim).
@@ -31,7 +31,7 @@ class PatchMLPs(nn.Module):
     Args:
         dim: channels.
         patches: P.
-        layers: of both kinds.
+        layers: layers, each of both kinds.
         dropout: probability.
     """
 
@@ -62,7 +62,7 @@ class PatchAttention(nn.Module):
     Args:
         dim: channels, divisible by 8, the number of heads.
         patches: P.
-        layers: of attention and feed-forward network, of width 2 dim inside.
+        layers: layers of attention and feed-forward network, of width 2 dim inside.
         dropout: probability, that of attention weights included.
         hadamard: weigh attention by the overlap.
     """

@@ -103,7 +103,7 @@ class PolynomialBlock(nn.Module):
 
 @register("PolyFormer")
 class PolyFormer(EncodedModel):
-    r"""The terms of a polynomial of the graph are the tokens of a node; attention among them is a filter per node.
+    r"""Attention among the terms of a polynomial of the graph: the tokens of a node give it a filter of its own.
 
     Equations, P_k the k-th polynomial of ``base``, per head of width d_h::
 

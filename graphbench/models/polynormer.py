@@ -35,8 +35,8 @@ class PolynomialSettings:
         beta: first value of the gates, kept as it is; None: a sigmoid of learned numbers that start at 0.
         self_loops: every node attends to itself, too, in the local layers, as in the released program. Loops of a data
             set are edges beside it.
-        input_dropout: of the features.
-        global_dropout: after every global layer; None: ``dropout`` of the model.
+        input_dropout: dropout of the features.
+        global_dropout: dropout after every global layer; None: ``dropout`` of the model.
     """
 
     local_layers: int = 7
@@ -132,11 +132,13 @@ class GlobalPolynomial(nn.Module):
 
 @register("Polynormer")
 class Polynormer(EncodedModel):
-    """y = head(global layers(LN(sum of the states of all local layers))).
+    """Polynormer: local layers, then global linear attention on the sum of their states.
+
+    y = head(global layers(LN(sum of the states of all local layers))).
 
     Args:
         frame: encoder, widths, ``dim`` of all heads together, factory of the head.
-        dropout: after the first map and after every local layer (``gnn.dropout``).
+        dropout: dropout after the first map and after every local layer (``gnn.dropout``).
         settings: keys of their own, see :class:`PolynomialSettings`.
 
     Shape:

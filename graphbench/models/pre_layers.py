@@ -27,8 +27,8 @@ class LayerSettings:
         dropout: probability (``gnn.dropout``).
         act: activation (``gnn.act``).
         l2norm: divide every row by its length (``gnn.l2norm``).
-        norm_eps: added to the variance (``bn.eps``).
-        norm_momentum: of running statistics (``bn.mom``).
+        norm_eps: number added to the variance (``bn.eps``).
+        norm_momentum: momentum of running statistics (``bn.mom``).
     """
 
     batchnorm: bool = True

@@ -42,7 +42,7 @@ def draw_walks(batch: GraphBatch, steps: int, start_ratio: float = 1.0) -> Walks
 
 
 def fixed_walks(batch: GraphBatch, steps: int) -> Walks:
-    """The same from every node, by choices that depend on nothing but the step and the node's number in its graph."""
+    """Walks from every node, by choices that depend on nothing but the step and the node's number in its graph."""
     node = _all_nodes(batch)
     within = node - batch.ragged.ptr.index_select(0, batch.ragged.graph_id)
     step = torch.arange(1, steps + 1, device=batch.device)

@@ -1,4 +1,4 @@
-"""What several models demand of their arguments, and edge tables of which every layer has its own."""
+"""Demands of several models on their arguments, and edge tables of which every layer has its own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class EdgeTables:
             tables of its own, as OGB's convolutions have them; ``per_layer_and_first``: the first layer adds ``dim``
             more columns to its own, the last ones of all, as GSN's does with counts of substructures.
         dim: width of the layers.
-        layers: how many there are.
+        layers: number of layers.
         received: columns of the edge states; None where there are none.
 
     Raises:

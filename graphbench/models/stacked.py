@@ -27,14 +27,16 @@ from graphbench.structures.node_blocks import NodeBlocks
 
 @register("GPSModel")
 class GPSModel(EncodedModel, BlockwiseModel):
-    r"""h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
+    r"""GraphGPS: encoders, a stack of blocks of local layers and attention, and a head.
+
+    h, e <- encoders(batch);  h <- pre(h);  (h, e) <- block_l(h, e), l = 1 .. layers;  y <- head(h).
 
     Models of this shape are subclasses that choose where their blocks come from, see
     :mod:`graphbench.models.gps_variants`.
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width; must be ``dim`` unless ``layers_pre_mp`` maps it there.
+        dim_encoded: width of the encoded nodes; must be ``dim`` unless ``layers_pre_mp`` maps it there.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None for layers that read no edge features.
         dim: width of the hidden state (``gnn.dim_inner``).
         layers: number of blocks (``gt.layers``).

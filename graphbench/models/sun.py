@@ -24,7 +24,7 @@ from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.adjacency import Adjacency
 
 CONVOLUTIONS = 4
-"""Of a layer; each has edge columns of its own."""
+"""Convolutions of a layer; each has edge columns of its own."""
 MARKS = 2
 
 
@@ -111,7 +111,7 @@ class SUNLayer(nn.Module):
 
 @register("SUN")
 class SUN(EncodedModel):
-    r"""A bag of copies of the graph, one per node k, with the edges of k's ego net, read as a whole.
+    r"""Subgraph union network: a bag of copies of the graph, one per node k, with the edges of k's ego net.
 
     Equations, layers :class:`SUNLayer`, 1[.] 1 where it is true and else 0::
 
@@ -182,7 +182,7 @@ class SUN(EncodedModel):
         return self.head(self.dropout(self.lin_out(rows).relu()), batch.derived(graphs_as_nodes))
 
     def _columns(self, e: Tensor | None) -> list[Tensor | None]:
-        """What every layer reads of the edge states."""
+        """Columns of the edge states that every layer reads."""
         if e is None:
             return [None] * len(self.columns)
         return list(e[:, : sum(self.columns)].split(self.columns, dim=1))

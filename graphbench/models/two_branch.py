@@ -28,11 +28,13 @@ from graphbench.structures.node_blocks import NodeBlocks
 
 @register("TwoBranch")
 class TwoBranch(EncodedModel, BlockwiseModel):
-    r"""y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X the encoded nodes and a the ``graph_weight``.
+    r"""Weighted sum of a message-passing branch and an attention branch.
+
+    y = head( a LOCAL(X) + (1 - a) ATTENTION(X) ), X the encoded nodes and a the ``graph_weight``.
 
     Args:
         encoder: node encoder, ``batch -> ((N, dim_encoded), batch')``.
-        dim_encoded: its width; both branches read the same columns.
+        dim_encoded: width of the encoded nodes; both branches read the same columns.
         edge_encoder: edge encoder, ``batch -> (E, dim_edge)``, or None.
         dim: width of both branches (``gnn.dim_inner``).
         layers: attention layers (``gt.layers``).

@@ -26,7 +26,7 @@ class LabelSettings:
 
     Attributes:
         num_heads: attention heads, which divide the width.
-        classes: of the labels that are embedded; 0: labels are not read.
+        classes: number of classes of the labels that are embedded; 0: labels are not read.
         label_rate: share of the training nodes whose label is an input of a training step; the others have the loss.
     """
 
@@ -81,7 +81,7 @@ class GatedEdgeAttention(nn.Module):
 
 @register("UniMP")
 class UniMP(EncodedModel, ReadsTargets):
-    r"""Labels of training nodes are added to the features of a stack of :class:`GatedEdgeAttention`.
+    r"""Unified message passing: labels of training nodes join the features of a stack of :class:`GatedEdgeAttention`.
 
     Equations, M the nodes whose label is an input::
 
@@ -151,7 +151,7 @@ class UniMP(EncodedModel, ReadsTargets):
 
 
 def _learning_from_others(prediction: Tensor, known: Tensor, given: Tensor) -> Tensor:
-    """The same numbers; the gradient of a mean over ``known`` rows becomes that of the mean over those not given."""
+    """Predictions as they are; a mean over ``known`` rows gets the gradient of the mean over those not given."""
     asked = known & ~given
     scale = (known.sum() / asked.sum().clamp(min=1)) * asked
     kept = prediction.detach()

@@ -135,7 +135,9 @@ def virtual_update(dim: int, inner: int, *, norm_last: bool = True) -> NormedSeq
 
 @register("OGBGNN")
 class OGBGNN(EncodedModel):
-    """y = head(MessagePassing(h, e)): GCN and GIN as OGB trains them, with or without a virtual node.
+    """GCN and GIN as OGB trains them, with or without a virtual node.
+
+    y = head(MessagePassing(h, e)).
 
     Args:
         frame: encoders, widths, factory of the head.

@@ -23,13 +23,13 @@ class SFi(PlainAttention):
     """Sparse-flow attention of SFi-Former (https://arxiv.org/abs/2504.20666).
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an entry of the flow.
         lam: strength of the friction that makes flows exactly zero; 0: none.
         alpha: weight of the condition that a row sums to 1; ``inf``: exactly.
         max_nodes: divides ``lam``: nodes of the largest training graph; None: of the graph itself.
-        options: of :class:`graphbench.layers.attention.sfi.SFi`.
+        options: options of :class:`graphbench.layers.attention.sfi.SFi`.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class DFi(PlainAttention):
     """Dense attention of DFi-Former, the limit of :class:`SFi` without friction.
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
-        options: of :class:`graphbench.layers.attention.sfi.DFi`.
+        options: options of :class:`graphbench.layers.attention.sfi.DFi`.
     """
 
     def __init__(self, channels: int, heads: int = 1, *, dropout: float = 0.0, **options: Any) -> None:
@@ -66,12 +66,12 @@ class SGFormer(PlainAttention):
     """Linear attention without softmax (https://arxiv.org/abs/2306.10759), per graph of the batch.
 
     Args:
-        channels: of input and output, and of every head.
+        channels: channels of input and output, and of every head.
         heads: number of heads.
         combine: ``mean`` of the heads, or ``concat`` and a linear map.
         norm: ``frobenius``: one norm of Q and K per graph; ``l2``: one per row.
         self_loop: False leaves out a node's own value.
-        options: of :class:`graphbench.layers.attention.sgformer.SGFormer`.
+        options: options of :class:`graphbench.layers.attention.sgformer.SGFormer`.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class GECO(PlainAttention):
     Its output depends on the order of the nodes, unless it is averaged over orders (``permutation``).
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         heads: must be 1; here so that all attentions are constructed in the same way.
         dropout: probability of dropping an entry of the input of a convolution.
         order: number of convolutions.
         filter_width: hidden channels of the networks that make the filters.
         permutation: ``natural``, ``static`` (one random order per size) or ``dynamic`` (a new one in every step).
-        options: of :class:`graphbench.layers.attention.geco.GECO`.
+        options: options of :class:`graphbench.layers.attention.geco.GECO`.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class Gradformer(PlainAttention):
     """Softmax attention whose scores decay with the distance of the pair (https://arxiv.org/abs/2404.15729).
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         decay: base of the exponential decay, 0 .. 1.
         start: distance from which it decays, learned per head from this value on.
         index: the distance: hops (``spd``) or lengths by Ollivier-Ricci curvature (``ricci``).
-        options: of :class:`graphbench.layers.attention.gradformer.Gradformer`.
+        options: options of :class:`graphbench.layers.attention.gradformer.Gradformer`.
     """
 
     def __init__(
@@ -153,13 +153,13 @@ class FFGT(PlainAttention):
     """Full-range heads beside focal ones that see some hops (https://arxiv.org/abs/2311.04653).
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
-        focal_heads: how many of the heads are focal; default: half of them.
+        focal_heads: number of focal heads; default: half of them.
         focal_length: hops that these see.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
-        options: of :class:`graphbench.layers.attention.ffgt.FFGT`.
+        options: options of :class:`graphbench.layers.attention.ffgt.FFGT`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -185,14 +185,14 @@ class GRPE(PlainAttention):
     """Relative encodings of hops and edge types (https://arxiv.org/abs/2201.12787), with focal heads where asked for.
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
         max_hop: hops that are told apart.
-        focal_heads: how many of the heads see ``focal_length`` hops only.
+        focal_heads: number of heads that see ``focal_length`` hops only.
         focal_length: these hops.
         num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
-        options: of :class:`graphbench.layers.attention.ffgt.GRPE`.
+        options: options of :class:`graphbench.layers.attention.ffgt.GRPE`.
     """
 
     reads_edge_types: ClassVar[bool] = True
@@ -218,7 +218,7 @@ class Transformer(PlainAttention):
     """Softmax attention to all nodes of the graph: ``torch.nn.MultiheadAttention`` without padding.
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
     """
@@ -231,11 +231,11 @@ class Performer(PlainAttention):
     """Softmax attention approximated in linear time (https://arxiv.org/abs/2009.14794), per graph of the batch.
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         heads: number of heads.
         dropout: probability of dropping an entry of the output.
         head_channels: channels of a head.
-        options: of :class:`graphbench.layers.attention.performer.Performer`.
+        options: options of :class:`graphbench.layers.attention.performer.Performer`.
     """
 
     def __init__(

@@ -21,12 +21,12 @@ class Exphormer(nn.Module):
     kept as long as ``edge_index`` lives. Virtual nodes begin anew in every layer.
 
     Args:
-        channels: of input and output, divisible by ``heads``.
+        channels: channels of input and output, divisible by ``heads``.
         heads: number of heads.
         edge_dim: columns of the float ``edge_attr``; None: all edges have one learned feature.
         degree: d, every node has 2 d expander edges; 0: no expander.
-        num_virtual_nodes: per graph.
-        seed: of the expanders.
+        num_virtual_nodes: virtual nodes per graph.
+        seed: seed of the expanders.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class GPSBlock(nn.Module):
     :class:`graphbench.layers.gps.GPSBlock` (https://arxiv.org/abs/2205.12454): ``GPSBlock(64, "GIN", "SFi", heads=4)``.
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         local: name of a local layer, as in configurations; None for none.
         attention: name of an attention of this package, or the attention itself; None for none.
         heads: attention heads.

@@ -24,12 +24,12 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
     pad; ``performer`` among them lets padding reach the result, so that a graph's output depends on its batch-mates.
 
     Args:
-        channels: of input and output.
+        channels: channels of input and output.
         conv: a message passing layer of PyTorch Geometric, or None.
         heads: attention heads.
         attn_type: a class name of :mod:`graphbench.nn`, ``multihead``, ``performer``, or an attention.
         attn_kwargs: further arguments of the attention.
-        **options: of ``torch_geometric.nn.GPSConv`` (dropout, act, norm, ...).
+        **options: options of ``torch_geometric.nn.GPSConv`` (dropout, act, norm, ...).
     """
 
     def __init__(

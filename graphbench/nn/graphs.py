@@ -43,7 +43,7 @@ class PlainGraphs:
 
 
 def hashable(transforms: Mapping[str, Mapping[str, Any]]) -> Transforms:
-    """What a layer requires (:meth:`~graphbench.layers.contract.GraphLayer.required_transforms`) as a key."""
+    """Hashable key of :meth:`~graphbench.layers.contract.GraphLayer.required_transforms`."""
     return tuple((name, tuple(sorted(arguments.items()))) for name, arguments in transforms.items())
 
 
@@ -65,7 +65,7 @@ def plain_graphs(
         batch: (N,) graph of every node, ascending; None: one graph, or as ``ptr`` says.
         ptr: (G+1,) first node of every graph and the total, in place of ``batch``.
         edge_attr: (E, D) integer edge types, for layers that read them.
-        transforms: what has to be computed, see :func:`hashable`.
+        transforms: transforms that the graphs need, as :func:`hashable` returns them.
 
     Raises:
         ValueError: the tensors do not describe graphs.
@@ -121,7 +121,7 @@ _reads_of: weakref.WeakKeyDictionary[nn.Module, dict[bool, Reads]] = weakref.Wea
 
 
 def _versions(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:
-    """What changes with the content: PyTorch's count; of tensors made in inference mode, which have none, a hash."""
+    """Versions that change with the content: PyTorch's count; a hash for tensors of inference mode, which have none."""
     return tuple(
         -1 if tensor is None else hash(tensor.cpu().numpy().tobytes()) if tensor.is_inference() else tensor._version
         for tensor in tensors

@@ -18,7 +18,7 @@ class PlainAttention(nn.Module):
 
     Args:
         make: constructs the layer with fresh parameters; can be pickled (``functools.partial`` of the class).
-        transforms: what has to be computed about the graphs, see :mod:`graphbench.nn.graphs`.
+        transforms: transforms that the graphs need, see :mod:`graphbench.nn.graphs`.
 
     Attributes:
         reads_edge_types: whether ``edge_attr`` makes a difference.

@@ -1,4 +1,4 @@
-"""What all operators share: the choice of an implementation, and the type it computes in."""
+"""Choice of an operator's implementation, and the type it computes in."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Backends(Generic[F]):
 
     Attributes:
         operator: name of the functions.
-        names: of the implementations.
+        names: names of the implementations.
     """
 
     def __init__(self, reference: F | None, cpu: F, *, gpu: bool = False, **others: F) -> None:

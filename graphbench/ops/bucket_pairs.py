@@ -1,4 +1,4 @@
-"""What attentions over all pairs share: products over tiles, and numbers per pair in the layout of a bucket's scores.
+"""Products over tiles, and numbers per pair in the layout of a bucket's scores, for attentions over all pairs.
 
 Notation: B graphs of a bucket, H heads, L rows of the longest, i query rows, j key rows, P pairs of the batch.
 """
@@ -41,9 +41,9 @@ class BucketPairs:
 
     Args:
         ragged: the partition of the rows.
-        bucket: of one of its layouts.
+        bucket: bucket of one of its layouts.
         heads: H.
-        dtype: of the scores.
+        dtype: type of the scores.
     """
 
     def __init__(self, ragged: Ragged, bucket: Bucket, heads: int, dtype: torch.dtype) -> None:

@@ -39,7 +39,7 @@ class BlockTable:
     Attributes:
         measured: device, date and command that they were timed with; None: a default, tiles for which the compiler
             keeps the registers (READMEs of the operators), on no clock of this device.
-        blocks: for every operand and span.
+        blocks: sizes for every operand and span.
     """
 
     measured: str | None
@@ -71,7 +71,7 @@ def block_tables() -> dict[tuple[int, int], Tables]:
 
 
 def tables_for(capability: tuple[int, int]) -> Tables:
-    """Those of the newest architecture that is not newer than the device, or of the oldest."""
+    """Tables of the newest architecture that is not newer than the device, or of the oldest."""
     tables = block_tables()
     older = [known for known in tables if known <= capability]
     return tables[max(older, default=min(tables))]

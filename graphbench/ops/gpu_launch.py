@@ -1,4 +1,4 @@
-"""What the launches of Triton kernels share: where they run, their number formats, how a ragged batch is cut."""
+"""Launches of Triton kernels: where they run, their number formats, how a ragged batch is cut."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def has_kernels(operator: str, q: Tensor) -> bool:
 
 
 def wide_of(kind: torch.dtype) -> torch.dtype:
-    """What sums are kept in: fp32, or fp64."""
+    """Type that sums are kept in: fp32, or fp64."""
     return torch.float64 if kind == torch.float64 else torch.float32
 
 
@@ -64,12 +64,12 @@ def loadable(x: Tensor, wide: torch.dtype) -> Tensor:
 
 
 def triton_type(wide: torch.dtype) -> triton.language.dtype:
-    """The same in a kernel."""
+    """Triton's type for sums."""
     return triton.language.float64 if wide == torch.float64 else triton.language.float32
 
 
 def operand_type(kind: torch.dtype) -> triton.language.dtype:
-    """What rows of a type are multiplied in: bfloat16 as it is, which the interpreter's products do not know."""
+    """Type that rows are multiplied in: bfloat16 as it is, which the interpreter's products do not know."""
     native = kind == torch.bfloat16 and not INTERPRETED
     return triton.language.bfloat16 if native else triton_type(wide_of(kind))
 
@@ -86,7 +86,7 @@ def attention_block(q: Tensor, v: Tensor) -> Block:
 
 @functools.cache
 def blocks_on(device: torch.device, kernels: str) -> Blocks:
-    """Those of its architecture; where kernels are interpreted or only compiled, those of the newest."""
+    """Blocks of the device's architecture; where kernels are interpreted or only compiled, those of the newest."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else max(block_tables())
     return tables_for(capability)[kernels].blocks
 
@@ -99,14 +99,14 @@ def span_of(width: int) -> int:
 def constants_of(
     width: int, dtype: torch.dtype, rows: int, columns: int | None = None, warps: int = 4
 ) -> dict[str, Any]:
-    """What kernels over rows of channels know when they are compiled.
+    """Constants of kernels over rows of channels, known when they are compiled.
 
     Args:
         width: channels of a row.
-        dtype: of what is read.
-        rows: of a tile.
+        dtype: type of the rows.
+        rows: rows of a tile.
         columns: most channels of a tile; None: all.
-        warps: of a program.
+        warps: warps of a program.
     """
     span = span_of(width)
     return {
@@ -155,8 +155,8 @@ def row_tiles(ragged: Ragged, rows: int, graphs: Sequence[int] | None = None) ->
 
     Args:
         ragged: the partition; use ``ragged.derived(row_tiles, rows)``.
-        rows: of a tile.
-        graphs: in their order; None for all.
+        rows: rows of a tile.
+        graphs: numbers of the graphs, in their order; None for all.
     """
     if isinstance(ragged, CapacityRagged):
         assert graphs is None
@@ -181,9 +181,9 @@ def tiles_on_device(ragged: CapacityRagged, rows: int, smaller: int = 0, largest
 
     Args:
         ragged: the partition.
-        rows: of a tile.
+        rows: rows of a tile.
         smaller: graphs of so many rows or fewer are left out.
-        largest: those of more rows as well; None: none.
+        largest: graphs of more rows are left out as well; None: none.
     """
     graphs, room = ragged.num_graphs, ragged.num_rows // rows + ragged.num_graphs
     tiles = torch.empty(room, 2, dtype=torch.int64, device=ragged.device)

@@ -1,4 +1,4 @@
-"""What the Triton kernels of pair attentions share: tiles of a ragged batch, products, dropout.
+"""Tiles of a ragged batch, products and dropout for the Triton kernels of pair attentions.
 
 A program handles a tile of queries (or of keys) of one graph and head and goes through all keys (or queries) of the
 graph, so that nothing of size n^2 is stored and sums have a fixed order. Everything is computed in ``ACC``.

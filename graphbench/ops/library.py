@@ -43,8 +43,8 @@ def library_op(results: Callable[..., Tensor | tuple[Tensor | int, ...]]) -> Cal
     """Decorator of the public function of an operator, whose arguments are tensors, :class:`.Memo` and plain values.
 
     Args:
-        results: of the same arguments, tensors of the shapes and types of what the function returns, or the number of
-            an argument that it hands through. Traced: it may read shapes and types alone.
+        results: function of the same arguments: tensors of the shapes and types of the function's results, or the
+            number of an argument that it hands through. Traced: it may read shapes and types alone.
     """
 
     def decorate(function: F) -> F:
@@ -193,7 +193,7 @@ def _forward(function: Callable[..., Any], call: str, inputs: list[Tensor], *oth
 
 
 def _plain(made: Tensor, dtype: str, given: Sequence[Tensor]) -> Tensor:
-    """As the graph expects it: of a type, rows one after the other, in memory of its own."""
+    """Tensor as the graph expects it: of a type, rows one after the other, in memory of its own."""
     made = made.detach().to(_dtype(dtype)).contiguous()
     return made.clone() if any(made.data_ptr() == each.data_ptr() for each in given) else made
 

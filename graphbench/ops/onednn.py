@@ -49,7 +49,7 @@ def applies(a: Tensor, b: Tensor, multiplications: int) -> bool:
     Args:
         a: rows.
         b: the other operand.
-        multiplications: of the product.
+        multiplications: number of multiplications of the product.
     """
     return (
         not torch.compiler.is_compiling()  # first: to compare a traced size is a guard

@@ -25,10 +25,10 @@ class Part:
     """Some heads of a bucket, whose output and gradients no other part touches.
 
     Attributes:
-        number: of the part in the layout.
-        bucket: its graphs.
-        heads: which of them.
-        of_heads: how many there are.
+        number: number of the part in the layout.
+        bucket: bucket with the part's graphs.
+        heads: heads of the part.
+        of_heads: number of heads in all.
     """
 
     number: int
@@ -41,9 +41,9 @@ class Part:
         """The parts of a layout, largest graphs first; they do not depend on the number of threads.
 
         Args:
-            layout: for ``pairs`` pairs.
+            layout: layout for ``pairs`` pairs.
             heads: H.
-            pairs: of a tile, times heads. Several graphs that share a bucket are one part.
+            pairs: most pairs of a tile, times heads. Several graphs that share a bucket are one part.
         """
         parts: list[Part] = []
         for bucket in layout.buckets:
@@ -62,14 +62,14 @@ class Part:
 
 
 def in_threads(work: Callable[[Part, S], T], parts: Sequence[Part], scratch: Callable[[], S]) -> list[T]:
-    """What ``work`` gives for every part, in their order.
+    """Results of ``work`` for every part, in their order.
 
     With at least as many parts as torch has threads, each of these takes parts until none is left, and computes its own
     without help. With fewer parts they come one after the other, and all threads share the operations of each.
 
     Args:
-        work: of one part, without a gradient; writes nothing that another part reads or writes.
-        parts: of tensors on the CPU where there is more than one thread.
+        work: work on one part, without a gradient; writes nothing that another part reads or writes.
+        parts: parts of tensors on the CPU where there is more than one thread.
         scratch: makes the memory that ``work`` may use, once for every thread.
     """
     threads = torch.get_num_threads()

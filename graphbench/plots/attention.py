@@ -31,7 +31,7 @@ CLIPPED = 0.002
 """Fraction of the smallest positive weights that get one colour, so that a few of them do not take up the scale."""
 
 MAX_NODES = 5000
-"""Of a graph: every head of every layer is a matrix of its square."""
+"""Most nodes of a graph: every head of every layer is a matrix of its square."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pattern:
 
     Attributes:
         layer: name of the module.
-        weights: by view, in the order of the columns of the figure.
+        weights: attention weights by view, in the order of the columns of the figure.
     """
 
     layer: str

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _docstring(name: str) -> str:
-    """What a module says about itself, read without importing it."""
+    """Docstring of a module, read without importing it."""
     source = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").strip()
 

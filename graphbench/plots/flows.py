@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_NODES = 500
-"""Of a graph: more cannot be told apart."""
+"""Most nodes of a graph: more cannot be told apart."""
 
 ARROW_WIDTH = 1.2
-"""Of the strongest weight, in points."""
+"""Width of the strongest weight, in points."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Where a graph's nodes are.
+    """Drawing of a graph: places of its nodes.
 
     Attributes:
         positions: (n, 2).

@@ -51,7 +51,7 @@ class Point:
 
     @property
     def position(self) -> str:
-        """On the horizontal axis."""
+        """Position on the horizontal axis."""
         return "full" if self.length is None else str(self.length)
 
 

@@ -40,7 +40,7 @@ class Depth:
         line: attention, and whether it has no self-loop.
         layers: attention layers.
         scores: test metric of every run.
-        seconds: per epoch of every run.
+        seconds: seconds per epoch of every run.
         config: name of the configuration.
     """
 
@@ -53,7 +53,7 @@ class Depth:
     config: str
 
     def values(self, quantity: str) -> tuple[float, ...]:
-        """Of every run: ``scores`` or ``seconds``."""
+        """Values of every run: ``scores`` or ``seconds``."""
         return {"scores": self.scores, "seconds": self.seconds}[quantity]
 
 

@@ -35,8 +35,8 @@ def read_run(options: argparse.Namespace, max_nodes: int, what: str) -> Trained:
     """The run and graph of :func:`arguments`.
 
     Args:
-        options: as parsed.
-        max_nodes: that a graph may have.
+        options: parsed options.
+        max_nodes: most nodes that a graph may have.
         what: is drawn of it, in the plural.
 
     Raises:
@@ -54,8 +54,8 @@ def visit_layers(model: nn.Module, batch: GraphBatch, kind: type, visit: Callabl
     """Runs the model once and calls ``visit`` with the input and output of every layer of a kind.
 
     Args:
-        model: of a run.
-        batch: its input.
+        model: model of a run.
+        batch: input of the model.
         kind: class of the layers.
         visit: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
     """

@@ -22,7 +22,7 @@ class Point(Protocol):
 
     @property
     def config(self) -> str:
-        """Its name."""
+        """Name of the configuration."""
 
 
 _Point = TypeVar("_Point", bound=Point)
@@ -43,7 +43,7 @@ def read_points(
     """The points of the folders that the command names, and the folders that have none.
 
     Args:
-        options: of :func:`arguments`.
+        options: options of :func:`arguments`.
         read: the point of a folder; None where there is none.
         what: models that have a point, for the message.
 
@@ -65,8 +65,8 @@ def read_settings(folder: Path, *keys: str) -> dict[str, Any]:
     """The settings of a configuration by dotted key.
 
     Args:
-        folder: of its runs, or ``<name>.jsonl/<config>``.
-        keys: that must be there.
+        folder: folder of its runs, or ``<name>.jsonl/<config>``.
+        keys: keys that must be there.
 
     Raises:
         UserError: they are not known, or a key is missing.

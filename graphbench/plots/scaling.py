@@ -155,7 +155,7 @@ def _curve(
 
 
 def _slope(points: Sequence[Point], quantity: str) -> float:
-    """Of the logarithms."""
+    """Slope of the logarithms."""
     values = [max(point.value(quantity), 1e-9) for point in points]
     return float(np.polyfit(np.log([point.nodes for point in points]), np.log(values), 1)[0])
 

@@ -49,7 +49,7 @@ MODELS = {
     "softmax": _Model("Transformer", "softmax attention"),
     "dense": _Model("Transformer", "dense softmax attention", ("--whole_matrix",)),
 }
-"""By name on the command line; any other name is that of an attention."""
+"""Models by name on the command line; any other name is that of an attention."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Point:
     """One measurement.
 
     Attributes:
-        model: as on the command line.
-        nodes: of the graph.
+        model: name of the model on the command line.
+        nodes: nodes of the graph.
         edges: directed.
         seconds: median of a training step.
         peak_mib: see :mod:`graphbench.plots.training_step`.
@@ -84,10 +84,10 @@ class Measurements:
     Attributes:
         settings: mean degree, width, and the limit of the GPU's memory (GiB) where there was one.
         environment: machine and versions.
-        date: of the first point.
-        all_points: in the order they were measured in.
+        date: date of the first point.
+        all_points: points in the order they were measured in.
         stopped: model -> why no larger graph was measured.
-        budget: of the last run that measured.
+        budget: budget of the last run that measured.
         out_of_memory: model -> smallest number of nodes that did not fit; infinite where the largest asked for did.
     """
 
@@ -100,7 +100,7 @@ class Measurements:
     out_of_memory: dict[str, float] = field(default_factory=dict)
 
     def points(self, model: str, sizes: Sequence[int]) -> list[Point]:
-        """Of one model at some of the sizes, smallest first."""
+        """Points of one model at some of the sizes, smallest first."""
         points = [point for point in self.all_points if point.model == model and point.nodes in set(sizes)]
         return sorted(points, key=lambda point: point.nodes)
 
@@ -142,9 +142,9 @@ def measure_missing(
         models: names, see :data:`MODELS`.
         sizes: numbers of nodes, ascending.
         degree: mean degree of the graphs.
-        width: of the models.
+        width: width of the models.
         budget: seconds that a step may take.
-        steps: per point.
+        steps: steps per point.
         memory_limit: GiB that PyTorch may take on the GPU; None: all.
 
     Raises:

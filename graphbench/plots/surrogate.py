@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_NODES = 1500
-"""Of a graph: every channel is the product of matrices of its square."""
+"""Most nodes of a graph: every channel is the product of matrices of its square."""
 
 CUT = 0.995
 """Quantile of the absolute entries at which colours end."""

@@ -31,8 +31,8 @@ class Trained:
         epoch: the best one, whose parameters ``model`` has.
         initial: the model before training. BatchNorm has no statistics yet and takes those of the graph it sees.
         model: the model of the best epoch, in evaluation mode, on the CPU.
-        batch: with the graph and its encodings: alone, or with all others where examples are nodes or pairs.
-        position: of the graph in the batch.
+        batch: batch with the graph and its encodings: alone, or with all others where examples are nodes or pairs.
+        position: position of the graph in the batch.
     """
 
     config: str
@@ -45,7 +45,7 @@ class Trained:
 
     @property
     def num_nodes(self) -> int:
-        """Of the graph."""
+        """Number of nodes of the graph."""
         return self.batch.ragged.sizes[self.position]
 
     @property
@@ -60,8 +60,8 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     """Reads a run's configuration, data and best parameters.
 
     Args:
-        path: its run directory, or that of its configuration, where there is one run or one of number 0.
-        split: in which ``graph`` counts. Where examples are nodes, all graphs belong to every split.
+        path: directory of the run, or that of its configuration, where there is one run or one of number 0.
+        split: split in which ``graph`` counts. Where examples are nodes, all graphs belong to every split.
         graph: number of the graph, from 0.
 
     Raises:

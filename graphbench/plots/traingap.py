@@ -42,9 +42,9 @@ class Gap:
     Attributes:
         label: name of the configuration.
         dataset: name of the data set.
-        metric: of which it is the gap.
-        maximize: its direction.
-        epochs: (E,) those that every run has evaluated.
+        metric: metric that it is the gap of.
+        maximize: True when larger is better.
+        epochs: (E,) epochs that every run has evaluated.
         train: (runs, E) training metric.
         test: (runs, E) test metric.
     """
@@ -98,7 +98,7 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
 
     Args:
         path: folder of a configuration, or of one run.
-        metric: its name in stats.json; default: the selecting one.
+        metric: name of the metric in stats.json; default: the selecting one.
 
     Raises:
         UserError: there is no finished run, the metric is unknown, or the runs share no epoch.

@@ -37,8 +37,8 @@ def measure(
     Args:
         steps: epochs that count, at most.
         seconds: no further epoch begins after so many; one always counts.
-        path: of the configuration.
-        overrides: of its keys.
+        path: path of the configuration.
+        overrides: overrides of its keys.
         memory_limit: GiB of the GPU that PyTorch may take; None: all.
 
     Returns:

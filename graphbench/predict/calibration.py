@@ -51,7 +51,7 @@ class Calibration:
         """Fits temperature and threshold.
 
         Args:
-            predictions: of the R examples.
+            predictions: predictions for the R examples.
             y: (R,) classes, or (R, K) values or labels; NaN marks one that is not known.
             coverage: c, between 0 and 1.
 
@@ -111,7 +111,7 @@ def _threshold(scores: Tensor, coverage: float) -> Tensor:
 
 
 def _temperature(predictions: Predictions, y: Tensor) -> float:
-    """That of the highest likelihood of the mean over the models."""
+    """Temperature of the highest likelihood of the mean over the models."""
 
     def surprise(exponent: float) -> float:
         scaled = replace(predictions, runs=predictions.runs.double() / math.exp(exponent)).probability

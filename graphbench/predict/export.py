@@ -90,7 +90,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
 
 
 def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict[str, float]:
-    """Their largest differences from the model, by file."""
+    """Largest differences of the written programs from the model, by file."""
     from graphbench.predict.program import COMPILED, FILE, write_compiled, write_program
 
     differences = {FILE: write_program(trained, folder / FILE)}

@@ -22,7 +22,7 @@ def held_out(trained: TrainedModel) -> tuple[Predictions, Tensor]:
     """Predictions on the common validation examples of the runs, and their targets.
 
     Args:
-        trained: its folders are read, and the data of the training with them.
+        trained: models whose folders are read, and the data of the training with them.
 
     Raises:
         UserError: the data is missing or another one, or the runs have no validation example in common.

@@ -27,7 +27,7 @@ class Predictions:
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
         graph: (R,) number of the graph, from 0.
         node: (R,) number of the node inside its graph; None for one row per graph.
-        threshold: what :class:`~graphbench.predict.calibration.Calibration` has measured: (K,) half widths of the
+        threshold: threshold of :class:`~graphbench.predict.calibration.Calibration`: (K,) half widths of the
             intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
         label_threshold: probability above which a label of a binary or multilabel task is 1 (``model.thresh``).
     """
@@ -108,7 +108,7 @@ class Predictions:
         return 1 - self.probability <= self.threshold
 
     def columns(self) -> dict[str, np.ndarray]:
-        """By name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
+        """Columns by name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
 
         Calibrated regressions have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
         """

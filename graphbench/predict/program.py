@@ -84,9 +84,9 @@ def write_compiled(trained: TrainedModel, program: Path, file: Path) -> float:
     compiler and takes a minute.
 
     Args:
-        trained: what the program was made of.
-        program: its file.
-        file: to be written; its name ends in ``.pt2``.
+        trained: model that the program was made of.
+        program: file of the program.
+        file: file to be written; its name ends in ``.pt2``.
 
     Returns:
         Largest difference, relative to the largest output of the graph.

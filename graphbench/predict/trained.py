@@ -37,10 +37,10 @@ class TrainedModel:
     """The models of one or several runs of a configuration, each at its best validation epoch.
 
     Attributes:
-        config: that they were built from.
-        info: what the data they were trained on looks like.
+        config: configuration that they were built from.
+        info: facts about the data they were trained on.
         models: one per run, in evaluation.
-        folders: of the runs.
+        folders: folders of the runs.
     """
 
     config: Config
@@ -59,7 +59,7 @@ class TrainedModel:
 
         Args:
             graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed.
-            device: where the models compute.
+            device: device that the models compute on.
             batch_size: graphs at a time; default: that of the training.
 
         Raises:
@@ -78,7 +78,7 @@ class TrainedModel:
         """Predictions on graphs that have their encodings already.
 
         Args:
-            store: with encodings.
+            store: graphs with encodings.
             graphs: numbers of those that are meant; None: all.
             device: see :meth:`predict`.
             batch_size: see :meth:`predict`.
@@ -207,7 +207,7 @@ def record_of(folder: Path) -> RunRecord:
 
 
 def _info(folder: Path, config: Config) -> DataInfo:
-    """What the run noted about its data; of runs from before that, what their data says."""
+    """Facts that the run noted about its data; of older runs those that the data give."""
     file = folder / INFO_FILE
     if file.is_file():
         try:

@@ -1,1 +1,1 @@
-"""What papers have printed: results/published (table.py), its metrics and data sets under our names (scales.py)."""
+"""Numbers that papers have printed: results/published (table.py), metrics and data sets under our names (scales.py)."""

@@ -10,11 +10,11 @@ class Scale:
     """Our metric and the unit behind a published one.
 
     Attributes:
-        title: for headings.
+        title: title for headings.
         maximize: True when larger is better.
         names: our metrics of the same quantity; the first that a record has is taken; none: nothing comparable.
         factor: published = factor * ours.
-        split: that it is read from.
+        split: split that it is read from.
         bounded: whether it lies between 0 and 1 (or 100), so that a point is one hundredth of that; of anything else
             (errors, seconds) a point is 1 % of the published value.
     """

@@ -41,15 +41,15 @@ class PublishedRow:
 
     Attributes:
         paper: short name of the method the paper presents.
-        table: its number there.
+        table: number of the table in the paper.
         model: row of the table, as printed.
-        dataset: in the spelling that all published tables share.
+        dataset: name in the spelling that all published tables share.
         setting: ``key=value;key=value``; empty: the standard split of the benchmark.
         metric: a key of :data:`METRICS`, which has its scale.
         mean: digits as printed; empty where the cell is.
         std: digits as printed; empty where none is printed.
-        n_runs: where the paper says it for this row.
-        params: as printed.
+        n_runs: number of runs, where the paper says it for this row.
+        params: number of parameters, as printed.
         note: doubts, origin, why a cell is empty.
     """
 
@@ -98,9 +98,9 @@ class PublishedTable:
     """One table of one paper.
 
     Attributes:
-        name: of the file, without ending.
-        rows: in its order.
-        file: where it is, for readers.
+        name: name of the file, without ending.
+        rows: rows in the order of the file.
+        file: path of the file, for readers.
     """
 
     name: str
@@ -114,7 +114,7 @@ class PublishedTable:
 
     @functools.cached_property
     def models(self) -> tuple[str, ...]:
-        """In the order of the paper."""
+        """Models in the order of the paper."""
         return tuple(dict.fromkeys(row.model for row in self.rows))
 
     def find(
@@ -186,8 +186,8 @@ def read_published(name: str, folder: Path = FOLDER, where: str | None = None) -
     """Reads one published table.
 
     Args:
-        name: of the file, without ending.
-        folder: of the files.
+        name: name of the file, without ending.
+        folder: folder of the files.
         where: ``file:line`` of the name, for messages.
 
     Raises:

@@ -36,11 +36,11 @@ class Configuration:
 
     Attributes:
         name: path below the folder that the command names; unique on a page.
-        folder: of its runs, or ``<name>.jsonl/<config>`` of packed records.
+        folder: folder of its runs, or ``<name>.jsonl/<config>`` of packed records.
         result: mean and deviation over the finished runs, and what is left out with its reason.
         label: row of a table, from a sweep file; empty: no sweep names it.
-        published: what the paper has.
-        source: title of its table.
+        published: value in the paper.
+        source: title of the paper's table.
         cell: measured compared with published, in the scale of the paper; None without a published value.
     """
 
@@ -69,14 +69,14 @@ class Configuration:
 
     @property
     def findable(self) -> str:
-        """What the filters of the page know about it."""
+        """Attributes that the filters of the page read."""
         status = self.cell.status if self.cell else ""
         words = (self.name, self.label, self.dataset, *self.protocol, status)
         return findable(words, [self.dataset], [self.group], [status])
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Of the finished runs."""
+        """Folder names of the finished runs."""
         return tuple(run.run_id for run in self.result.runs)
 
     @functools.cached_property
@@ -99,7 +99,7 @@ class Board:
     """One data set.
 
     Attributes:
-        dataset: its name.
+        dataset: name of the data set.
         rows: configurations with a finished run: by split and metric, the best mean first.
         ranks: name of a configuration -> 1, 2 or 3 among those of the same split and metric.
     """
@@ -187,7 +187,7 @@ def _without_copies(configurations: Sequence[Configuration]) -> list[Configurati
 
 
 def _made_when(configuration: Configuration) -> tuple[object, ...]:
-    """What no two sets of runs share: begin and end of each; the name, where there are none."""
+    """Key that no two sets of runs share: begin and end of each; the name, where there are none."""
     times = [(run.config, run.run_id, run.config_hash, run.started, run.ended) for run in configuration.result.runs]
     return tuple(times) or (configuration.name,)
 
@@ -205,7 +205,7 @@ def _order(configuration: Configuration) -> tuple[Any, ...]:
 
 
 def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> Configuration:
-    """With label and published value of the first sweep that has the configuration and data set."""
+    """Configuration with label and published value of the first sweep that has it and its data set."""
     shipped = SWEEPS / f"{configuration.folder.parent.name.removesuffix(PACKED)}.yaml"
     for sweep in [*explicit, *([_sweep(shipped)] if shipped.is_file() else [])]:
         for entry in sweep.entries:

@@ -17,7 +17,7 @@ def leaderboards(boards: list[Board], detailed: set[str]) -> str:
     """All data sets.
 
     Args:
-        boards: by data set.
+        boards: boards by data set.
         detailed: names of the configurations with a section below.
     """
     return "\n".join(_board(board, detailed) for board in boards)

@@ -29,9 +29,9 @@ def table(
 
     Args:
         columns: headings.
-        rows: of whole cells (``<td>``, ``<th>``).
-        name: what it shows, for screen readers and as caption of a copy.
-        attributes: of every row, e.g. from :func:`findable`.
+        rows: rows of whole cells (``<td>``, ``<th>``).
+        name: description of the content, for screen readers and as caption of a copy.
+        attributes: attributes of every row, e.g. from :func:`findable`.
     """
     buttons = [f'<button type="button">{escape(column.name)}</button>' for column in columns]
     heads = "".join(

@@ -40,7 +40,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     """The report.
 
     Args:
-        configurations: from :func:`~graphbench.report.gather.gather`.
+        configurations: configurations from :func:`~graphbench.report.gather.gather`.
         title: heading.
         limit: configurations that get curves and details; what is left out is said.
     """
@@ -77,7 +77,7 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
 
 
 def _filters(ordered: Sequence[Configuration]) -> str:
-    """What chooses among rows, figures and runs; without the script of the page everything is shown."""
+    """Filters of rows, figures and runs; without the script of the page everything is shown."""
     states = [row.cell.status for row in ordered if row.cell]
     lists = {
         "set": ("Data set", [row.dataset for row in ordered]),

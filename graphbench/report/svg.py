@@ -45,7 +45,7 @@ class Line:
         x: coordinates.
         y: coordinates.
         low: lower end of the band.
-        high: its upper end.
+        high: upper end of the band.
         color: index.
         title: tooltip.
         dots: whether every coordinate is marked, to tell what was measured from the line between.

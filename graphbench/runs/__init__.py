@@ -1,4 +1,4 @@
-"""What a run writes, and how it is read again: directory, record, history, aggregate.
+"""Files that a run writes, and how they are read again: directory, record, history, aggregate.
 
 ``results/<config>/<run id>/`` is a :class:`~graphbench.runs.run_directory.RunDirectory`: it decides whether a run is
 fresh, resumed, finished earlier or refused, and holds a lock while somebody writes. In it:

@@ -43,7 +43,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _move(temporary: Path, path: Path) -> None:
-    """To its place; an error is one of the file that somebody has asked for."""
+    """Moves a file to its place; an error is one of the file that somebody has asked for."""
     try:
         temporary.replace(path)
     except OSError as error:

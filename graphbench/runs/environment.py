@@ -1,4 +1,4 @@
-"""What a run ran on: package versions, hardware, commit. Collecting it never fails; an unknown fact is None."""
+"""Environment of a run: package versions, hardware, commit. Collecting it never fails; an unknown fact is None."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def read_lines(run: Path, split: str, record: RunRecord | None) -> list[dict[str
     Args:
         run: the run directory.
         split: one of :data:`SPLITS`.
-        record: of the run, which has the checksum; None: nothing is known about the file.
+        record: record of the run, which has the checksum; None: nothing is known about the file.
     """
     file = run / split / "stats.json"
     if not file.is_file():  # records that are handed on come without it
@@ -65,8 +65,8 @@ def read_curve(run: Path, split: str, metric: str, record: RunRecord | None) -> 
     Args:
         run: the run directory.
         split: one of :data:`SPLITS`.
-        metric: its name in ``stats.json``, or ``loss``.
-        record: of the run, as for :func:`read_lines`.
+        metric: name of the metric in ``stats.json``, or ``loss``.
+        record: record of the run, see :func:`read_lines`.
     """
     lines = read_lines(run, split, record)
     return {line["epoch"]: float(line[metric]) for line in lines if line.get(metric) is not None}

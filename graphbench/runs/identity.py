@@ -1,4 +1,4 @@
-"""What a run was made of: its configuration and every input, each with a digest of its content.
+"""Inputs that a run was made of: its configuration and every other one, each with a digest of its content.
 
 Skipping, resuming, averaging and applying runs all ask the same question: is it made of the same? An input that only
 one side knows (records from before this was stored, data that is not read yet) compares as unknown, not as different.
@@ -17,10 +17,10 @@ WEIGHTS = "weights of "
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What two runs must have in common to be the same run, or to be averaged.
+    """Inputs that two runs must have in common to be the same run, or to be averaged.
 
     Attributes:
-        config_hash: of the settings of its configuration.
+        config_hash: hash of the settings of the configuration.
         inputs: digest by name: ``data`` (fingerprint of the graphs), ``split 3``, ``split of seed 3`` or ``split 2 of
             seed 3`` (its examples), ``plug-in FILE``, ``function FILE``, ``weights of RUN``; and ``seed``, where runs
             differ in splits only.
@@ -43,7 +43,7 @@ class RunIdentity:
         return self.differences(other)
 
     def joined(self, other: RunIdentity) -> RunIdentity:
-        """What is known of either."""
+        """Identity with the inputs known of either."""
         return RunIdentity(self.config_hash, {**other.inputs, **self.inputs})
 
 

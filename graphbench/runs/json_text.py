@@ -63,7 +63,7 @@ def loads_with_checksum(text: str) -> dict[str, Any]:
 
 
 def _checksum(members: Mapping[str, str]) -> str:
-    """Of the canonical members of an object without its checksum."""
+    """Checksum of the canonical members of an object without its checksum."""
     written = ",".join([members[key] for key in sorted(members)])
     return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()[:16]
 

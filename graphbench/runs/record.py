@@ -31,7 +31,7 @@ class Score:
     Attributes:
         split: ``train``, ``val`` or ``test``.
         name: metric, or ``loss``.
-        value: as the metric gives it (a share for accuracies, not per cent).
+        value: value that the metric gives (a share for accuracies, not per cent).
         maximize: True when larger is better.
         count: rows (graphs, nodes, ...) it was computed over.
     """
@@ -45,7 +45,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training loop hands back when it has come to its end.
+    """Outcome that a training loop hands back when it has come to its end.
 
     Attributes:
         reason: ``max_epoch`` or ``early stopping``.
@@ -76,18 +76,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What ``record.json`` holds.
+    """Content of ``record.json``.
 
     Attributes:
         config: name of the configuration.
         config_hash: hash of ``settings``.
         seed: seed of this run.
-        settings: what tells the configuration from another, see :mod:`graphbench.config.settings`.
+        settings: values that tell the configuration from another, see :mod:`graphbench.config.settings`.
         run_id: folder of this run: the seed, or the split index where a run is repeated over splits.
         status: one of :data:`STATUSES`.
         reason: why it stopped: ``max_epoch``, ``early stopping``, or the message of the failure.
         metric: the metric that selected the epoch.
-        maximize: its direction.
+        maximize: True when larger is better.
         best_epoch: the selected epoch, counted from 0.
         epochs: epochs trained.
         scores: values at the best validation epoch.
@@ -99,18 +99,18 @@ class RunRecord:
         curves: split -> sha256 of its ``stats.json``, see :func:`graphbench.runs.history.read_lines`.
         data: facts about the data set: name, fingerprint, split, ...
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
-        environment: of the latest start, see :func:`graphbench.runs.environment.environment`; under ``before`` what
-            was another at the starts before, in their order.
+        environment: facts of the latest start, see :func:`graphbench.runs.environment.environment`; under ``before``
+            those that were others at the starts before, in their order.
         commits: all that it ran under, in their order, each with a plus where the code had changes.
         started: ISO date of the first start, UTC.
         ended: ISO date of the last end, UTC.
-        resumed: how often the run was taken up again.
+        resumed: number of times that the run was taken up again.
         together: runs that shared process and device at the latest start: above 1 times and memory are those of all.
-        approximation: what the predictions on validation and test leave out, in words; None: nothing.
+        approximation: parts that the predictions on validation and test leave out, in words; None: nothing.
         approximation_error: split -> metric -> its value on those predictions minus that on exact ones, and under
             ``predictions`` |approximate - exact| / |exact| over all of them; empty where it was not measured.
-        sampling: what training batches were cut along, where settings do not say it.
-        schema_version: of this format.
+        sampling: partition that training batches were cut along, where settings do not say it.
+        schema_version: version of this format.
     """
 
     config: str
@@ -170,7 +170,7 @@ class RunRecord:
 
     @property
     def identity(self) -> RunIdentity:
-        """What the run was made of; of older records what they say."""
+        """Identity of the run; of older records as much as they say."""
         known = {"data": self.data.get("fingerprint"), **self.inputs}
         if self.settings.get("run_multiple_splits"):
             known["seed"] = str(self.seed)
@@ -178,16 +178,16 @@ class RunRecord:
 
     @property
     def fingerprint(self) -> str | None:
-        """Of the graphs that it was trained on; None where the record does not say."""
+        """Fingerprint of the graphs that it was trained on; None where the record does not say."""
         return self.data.get("fingerprint")
 
     @property
     def own_identity(self) -> RunIdentity:
-        """What tells it from every other run, those of its configuration as well: its checkpoints carry it."""
+        """Identity that tells the run from every other, those of its configuration as well: checkpoints carry it."""
         return RunIdentity(self.config_hash, {**self.identity.inputs, "run": self.run_id, "seed": str(self.seed)})
 
     def other_settings(self, settings: Mapping[str, Any]) -> str:
-        """How the settings of a configuration differ from its own, in words; empty where they do not.
+        """Difference of the settings of a configuration from its own, in words; empty where there is none.
 
         Which runs a configuration stands for is no difference: the one in the folder of a run stands for that alone.
         """

@@ -88,8 +88,8 @@ class RecordIndex:
         """The records of a configuration, None where there is none.
 
         Args:
-            folder: of the configuration, below the root.
-            run_ids: which.
+            folder: folder of the configuration, below the root.
+            run_ids: folder names of the runs.
             read: reads the file of a run.
         """
         name = folder.relative_to(self.root).as_posix()
@@ -125,7 +125,7 @@ class RecordIndex:
             self._kept = self._database.total_changes
 
     def _number(self, place: int, part: object) -> int:
-        """Of a part of records, which has its place among the others."""
+        """Number of a part of records, which has its place among the others."""
         latest, number = self._latest.get(place, (self, 0))
         if part is latest:  # as what records share is, where it comes from one configuration
             return number
@@ -165,7 +165,7 @@ def indexed(roots: Iterable[Path]) -> Iterator[None]:
     """Reads records below some folders through their index; one that does not work is said and left alone.
 
     Args:
-        roots: as of :func:`~graphbench.runs.records.record_sources`.
+        roots: folders or files, see :func:`~graphbench.runs.records.record_sources`.
     """
     with ExitStack() as stack:
         indices: dict[Path, RecordIndex] = {}
@@ -207,6 +207,6 @@ def _stamp(file: str) -> str | None:
 
 
 def _version() -> int:
-    """Of the rows: another one when records have other fields."""
+    """Version of the rows: another one when records have other fields."""
     described = json.dumps([SCHEMA_VERSION, _SHARED, _OWN, _OWN_TOO])
     return int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big") >> 1

@@ -119,7 +119,7 @@ class PackedRecords(RecordSource):
         return None if content is None else json.dumps(content)
 
     def settings(self) -> dict[str, Any]:
-        """What the hash covers, of the run that ended last."""
+        """Settings that the hash covers, of the run that ended last."""
         latest = max(self._contents.values(), key=lambda content: content.get("ended") or "", default={})
         if "settings" not in latest:
             raise UserError(f"{self.path.parent.with_suffix(CONFIGURATIONS)}: lacks the settings of {self.config}.")
@@ -148,7 +148,7 @@ def record_source(path: Path) -> RecordSource:
     """The records of a configuration.
 
     Args:
-        path: its folder, or ``<name>.jsonl/<config>``.
+        path: folder of the configuration, or ``<name>.jsonl/<config>``.
     """
     return PackedRecords(path) if path.parent.suffix == PACKED and path.parent.is_file() else RecordFolder(path)
 
@@ -186,7 +186,7 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
     who names the latter gets them.
 
     Args:
-        root: as of :func:`record_sources`.
+        root: folder or file, see :func:`record_sources`.
 
     Returns:
         The configurations, and the packed files that were left out.
@@ -199,7 +199,7 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
 
 
 def left_out_note(files: Iterable[Path]) -> str:
-    """What to type to have packed files that were left out; empty without any."""
+    """Command to have packed files that were left out; empty without any."""
     folders = list(dict.fromkeys(str(file.parent) for file in files))
     return f"packed records beside own runs are left out; to have them, name {' '.join(folders)}" if folders else ""
 

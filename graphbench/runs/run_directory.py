@@ -1,4 +1,4 @@
-"""Where a run lives on disk, and what to do about a run that is already there.
+"""Folder of a run on disk, and what to do about a run that is already there.
 
 ::
 
@@ -63,8 +63,8 @@ class RunDirectory:
         """Refuses a folder with a run that was made of something else.
 
         Args:
-            identity: of the run that is to be in the folder, as far as it is known already.
-            settings: of its configuration, so that the message can name the keys that differ.
+            identity: identity of the run that is to be in the folder, as far as it is known already.
+            settings: settings of its configuration, so that the message can name the keys that differ.
 
         Raises:
             UserError: saying what differs and how to go on.
@@ -121,9 +121,9 @@ class RunDirectory:
         """Locks the folder, decides, prepares it and writes the log file until the block ends.
 
         Args:
-            identity: what the run is made of.
+            identity: identity of the run.
             config_text: the full configuration, written to ``config.yaml`` beside the runs.
-            run_text: that of this run alone, written into its folder; None: the same.
+            run_text: configuration of this run alone, written into its folder; None: the same.
             overwrite: rename what is there aside instead of skipping, resuming or refusing.
 
         Returns:
@@ -156,7 +156,7 @@ class RunDirectory:
 
         Args:
             name: path as the configuration has it; one that is absolute or leaves the folder is found without.
-            content: of the file.
+            content: content of the file.
         """
         path = Path(name)
         if self.writer and not path.is_absolute() and ".." not in path.parts:
@@ -169,7 +169,7 @@ class RunDirectory:
         """Keeps ``record.json`` true before, during and after a training.
 
         Args:
-            record: from :meth:`RunRecord.start`.
+            record: record from :meth:`RunRecord.start`.
 
         Yields:
             What the training inside hands its outcome to. Exceptions that end it are recorded (``interrupted``,
@@ -282,7 +282,7 @@ class _LogFile(logging.FileHandler):
 
 
 def _status(error: BaseException) -> str:
-    """What a run is called that ended in this way."""
+    """Status of a run that ended in this way."""
     if isinstance(error, Pruned):
         return "pruned"
     # A generator that is closed was left by whoever drives several trainings in turns.

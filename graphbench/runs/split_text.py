@@ -1,4 +1,4 @@
-"""Which split runs were made on, in words: protocol, which of how many, sizes."""
+"""Description of the split that runs were made on: protocol, which of how many, sizes."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class Compared:
 
     Attributes:
         dataset: name on the data set's card; groups a configuration without a finished run.
-        layers: of its model, in a few words.
-        result: its runs together.
+        layers: layers of its model, in a few words.
+        result: result of its runs together.
         failure: why not all of them are finished; empty when they are.
     """
 
@@ -156,7 +156,7 @@ class FinalLine(TypedDict):
         best_epoch: best validation epoch of each of them, from 0.
         val: mean of every metric at that epoch and, of two runs or more, ``<metric>_std``; NaN (null in the text) where
             it has no value in one of the runs.
-        test: the same on the test split.
+        test: means of every metric on the test split at that epoch.
         undefined: reason why a metric has no value, by split and metric.
         left_out: reason why a run is not in the means, by run id.
         run_dir: folder of the run where there is one, else of the configuration.

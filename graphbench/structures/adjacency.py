@@ -97,7 +97,7 @@ class LoopedAdjacency(Adjacency):
 
     Args:
         plain: A, without weights.
-        make: the same with all lists.
+        make: makes the adjacency with all lists.
     """
 
     def __init__(self, plain: Adjacency, make: Callable[[], Adjacency]) -> None:
@@ -250,7 +250,7 @@ def _sorted(key: Tensor, other: Tensor, num_nodes: int, entry: Tensor | None) ->
 
 
 def in_pieces(adj: Adjacency) -> Adjacency:
-    """The same with its long lists of edges cut, for graphs that may have hubs (README)."""
+    """Adjacency with its long lists of edges cut, for graphs that may have hubs (README)."""
     return replace(adj, by_target=_cut(adj.by_target), by_source=_cut(adj.by_source))
 
 

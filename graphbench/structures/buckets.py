@@ -37,7 +37,7 @@ class Bucket:
     """B graphs of similar size, padded to L rows each.
 
     Attributes:
-        graphs: their numbers in the batch, in the order of the cells.
+        graphs: numbers of the graphs in the batch, in the order of the cells.
         length: L, rows of the largest of them.
         start: first of the B * L cells in the layout.
         mask: (B, L) bool, True for real rows; None when every graph has L rows.
@@ -50,7 +50,7 @@ class Bucket:
 
     @property
     def cells(self) -> slice:
-        """Where the bucket lies in the layout."""
+        """Place of the bucket in the layout."""
         return slice(self.start, self.start + len(self.graphs) * self.length)
 
     def view(self, packed: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ class Bucket:
 
         Args:
             heads: H.
-            pairs: of a tile, times heads. The bucket is one tile unless it is a single graph with more.
+            pairs: most pairs of a tile, times heads. The bucket is one tile unless it is a single graph with more.
         """
         batch, of_head = len(self.graphs) * heads, self.length * self.length
         if batch * of_head <= pairs or len(self.graphs) > 1:

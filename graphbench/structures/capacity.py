@@ -27,7 +27,7 @@ from graphbench.structures.ragged import Ragged
 from graphbench.structures.side_stream import read_by_all, tensor_property
 
 Level = Literal["node", "edge", "graph", "pair"]
-"""What the rows of a tensor are: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
+"""Kind of the rows of a tensor: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
 
 
 _DENSEST = 8
@@ -96,7 +96,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What some graphs hold together; attributes as in :class:`Capacity`."""
+    """Counts of some graphs together; attributes as in :class:`Capacity`."""
 
     graphs: int
     nodes: int
@@ -117,7 +117,7 @@ def _numbers(rows: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Which rows of a padded tensor count.
+    """Rows of a padded tensor that count.
 
     Attributes:
         mask: (R,) bool, False for padding.
@@ -142,7 +142,7 @@ class RealRows:
         return x.masked_fill(~self.mask.view(-1, *(1 for _ in x.shape[1:])), padding)
 
     def repeated(self, times: int) -> RealRows:
-        """The same for rows that each stand ``times`` times, one after the other."""
+        """Real rows where each row stands ``times`` times, one after the other."""
         return self if times == 1 else RealRows(self.mask.repeat_interleave(times), self.count * times)
 
 
@@ -153,7 +153,7 @@ class CapacityRagged(Ragged):
 
     Args:
         ptr: (G+1,) int64; its last entry is N.
-        capacity: of the batch.
+        capacity: capacity of the batch.
     """
 
     def __init__(self, ptr: Tensor, capacity: Capacity) -> None:
@@ -262,9 +262,9 @@ class CapacityRagged(Ragged):
         return self.capacity.pairs
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> CapacityRagged:
-        """The same partition on another device."""
+        """Partition on another device."""
         return CapacityRagged(self._ptr.to(device, non_blocking=non_blocking), self.capacity)
 
     def pin_memory(self) -> CapacityRagged:
-        """The same partition in page-locked memory."""
+        """Partition in page-locked memory."""
         return CapacityRagged(self._ptr.pin_memory(), self.capacity)

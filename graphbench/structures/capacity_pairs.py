@@ -16,7 +16,7 @@ class CapacityPairs(PairBlocks):
 
     Args:
         distance: (P,) uint8.
-        ragged: of the batch.
+        ragged: partition of the batch.
     """
 
     def __init__(self, distance: Tensor, ragged: CapacityRagged) -> None:

@@ -12,14 +12,14 @@ import torch
 from graphbench.vocabulary import TASK_TYPES, TASKS
 
 FILE = "data_info.json"
-"""Where a run notes it, for whoever applies its model without the data."""
+"""File that a run notes it in, for whoever applies its model without the data."""
 
 
 class Measured(Sequence[int]):
     """Numbers that are measured when somebody first reads them, and then kept.
 
     Args:
-        measure: gives the numbers; called once at most.
+        measure: function that gives the numbers; called once at most.
     """
 
     def __init__(self, measure: Callable[[], Sequence[int]]) -> None:
@@ -57,7 +57,7 @@ class DataInfo:
 
     Attributes:
         name: the data set, as printed in tables.
-        task: what is predicted: ``graph``, ``node``, ``edge`` or ``link_pred``.
+        task: kind of task: ``graph``, ``node``, ``edge`` or ``link_pred``.
         task_type: one of :data:`TASK_TYPES`.
         node_in: columns of ``x`` (0: the graphs have no node features).
         edge_in: columns of ``edge_attr`` (0: none).
@@ -85,7 +85,7 @@ class DataInfo:
     degree_histogram: Sequence[int] | None = field(default=None, repr=False)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON takes it; degrees only if somebody has read them, because counting takes a while."""
+        """Values as JSON takes them; degrees only if somebody has read them, because counting takes a while."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["vocabularies"] = {level: list(sizes) for level, sizes in self.vocabularies.items()}
         degrees = self.degree_histogram

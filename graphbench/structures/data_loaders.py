@@ -1,4 +1,4 @@
-"""Where batches come from: what the trainer asks of every data loader.
+"""Source of batches: what the trainer asks of every data loader.
 
 Example: an epoch of training, and one evaluation::
 
@@ -49,7 +49,7 @@ class DeviceBatch:
 
     Attributes:
         batch: the batch.
-        rows: of predictions and targets that count; None: all that are real.
+        rows: number of predictions and targets that count; None: all that are real.
         real: which predictions and targets are no padding; None: all.
     """
 
@@ -68,7 +68,7 @@ class EvaluationPass:
             order of ranks, are the split in its order.
         batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
             none where this process has no graph of the split. Of a :class:`DeviceBatch` only ``rows`` are predictions.
-        plans: the same batches before they are put together, where the loaders are :class:`AssemblesOnDevice`.
+        plans: plans of the batches, where the loaders are :class:`AssemblesOnDevice`.
     """
 
     rows: Mapping[str, Tensor | None]
@@ -81,10 +81,10 @@ class DataLoaders(ABC):
 
     Attributes:
         passes: together they hold every split.
-        approximation: what evaluation leaves out, in words; None where every prediction is that of the whole graph.
+        approximation: omissions of evaluation, in words; None where every prediction is that of the whole graph.
         exact_passes: makes passes over validation and test without that approximation; None where there is none, or
             exact predictions are not to be had.
-        sampling: what training batches are cut along, in words, where settings do not say it; None: they do.
+        sampling: partition that training batches are cut along, in words, where settings do not say it; None: they do.
     """
 
     passes: Iterable[EvaluationPass]
@@ -135,7 +135,7 @@ class AssemblesOnDevice(DataLoaders):
         """The batch of a plan that :attr:`~BatchPlan.is_captured`, by operations on the device alone.
 
         Args:
-            plan: its shapes; its graph numbers are not read.
+            plan: plan with the shapes of the batch; its graph numbers are not read.
             numbers: (B,) int64 graph numbers on the device, as :meth:`numbers_of` gives them.
         """
 

@@ -20,7 +20,7 @@ PER_OPERATOR = 2
 
 
 class DropoutSeeds:
-    """What is left of the seeds drawn in a step."""
+    """Seeds left of those drawn in a step."""
 
     def __init__(self) -> None:
         self._left: dict[torch.device, list[Tensor]] = {}

@@ -54,12 +54,12 @@ class EdgeSet:
         )
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> EdgeSet:
-        """The same pairs on another device."""
+        """Edge set on another device."""
         moved = [None if x is None else x.to(device, non_blocking=non_blocking) for x in self._tensors()]
         return EdgeSet(*moved)  # type: ignore[arg-type]
 
     def pin_memory(self) -> EdgeSet:
-        """The same pairs in page-locked memory."""
+        """Edge set in page-locked memory."""
         return EdgeSet(*(None if x is None else x.pin_memory() for x in self._tensors()))  # type: ignore[arg-type]
 
     def _tensors(self) -> tuple[Tensor, Tensor, Tensor | None]:

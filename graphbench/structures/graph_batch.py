@@ -56,7 +56,7 @@ class GraphBatch(Memo):
         pairs: distances of all pairs, or None.
         hops: k-hop neighbour lists, or None.
         edge_order: (2, E) int64 numbers of the edges sorted by target and by source, where the data have them.
-        state: what encoders and layers computed for later layers; set with :meth:`with_state`.
+        state: values that encoders and layers computed for later layers; set with :meth:`with_state`.
         real_graphs: () int64, number of real graphs of a batch of fixed capacity
             (:mod:`graphbench.structures.capacity`), the first ones; None where all are.
     """
@@ -117,12 +117,12 @@ class GraphBatch(Memo):
         """The rows that are no padding, for what is computed over all rows of a batch; None where all rows are real.
 
         Args:
-            level: what a row is.
+            level: kind of the rows.
         """
         return None if self.real_graphs is None else self.derived(real_rows, level)
 
     def real_pairs_of(self, name: str) -> RealRows | None:
-        """The same for the pairs of an edge set, by its key in ``edge_sets``."""
+        """Real pairs of an edge set, by its key in ``edge_sets``; None where all are real."""
         return None if self.real_graphs is None else self.derived(_real_of_edge_set, name)
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
@@ -141,8 +141,8 @@ class GraphBatch(Memo):
 
         Args:
             direct: whether pairs that an edge joins as well belong to it.
-            norm: as for :meth:`adjacency`.
-            self_loops: as for :meth:`adjacency`.
+            norm: normalisation, see :meth:`adjacency`.
+            self_loops: whether self loops are added, see :meth:`adjacency`.
         """
         return self.derived(_two_hop_adjacency, direct, norm, self_loops)
 
@@ -153,7 +153,7 @@ class GraphBatch(Memo):
         return dataclasses.replace(self, **changes)
 
     def with_state(self, state: LayerState | None = None, **changes: Any) -> GraphBatch:
-        """The same graphs with another ``state``; derived values stay shared, because they do not depend on it.
+        """Batch with another ``state``; derived values stay shared, because they do not depend on it.
 
         Args:
             state: default: the present one.
@@ -179,13 +179,13 @@ class GraphBatch(Memo):
         return self.derived(_on_edges, name).with_state(self.state)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
-        """The same batch on another device (itself, derived values kept, where it already is there)."""
+        """Batch on another device (itself, derived values kept, where it already is there)."""
         if self.device == torch.device(device):
             return self
         return self._map(lambda each: each.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> GraphBatch:
-        """The same batch in page-locked memory."""
+        """Batch in page-locked memory."""
         return self._map(lambda each: each.pin_memory())
 
     def _map(self, function: Callable[[Any], Any]) -> GraphBatch:
@@ -214,7 +214,7 @@ class GraphBatch(Memo):
         """Puts batches behind each other, node numbers shifted; no loop over graphs.
 
         Args:
-            batches: at least one; all with the same fields.
+            batches: batches, at least one; all with the same fields.
 
         Raises:
             ValueError: nothing to collate, or a field is present in some batches only.
@@ -264,7 +264,7 @@ class GraphBatch(Memo):
 
 
 def real_rows(batch: GraphBatch, level: Level) -> RealRows:
-    """Of a padded batch: what :meth:`GraphBatch.real` keeps."""
+    """Real rows of a padded batch, which :meth:`GraphBatch.real` keeps."""
     assert batch.real_graphs is not None
     if level == "graph":
         return RealRows.first(batch.real_graphs, batch.num_graphs)
@@ -286,7 +286,7 @@ def _real_of_edge_set(batch: GraphBatch, name: str) -> RealRows:
 
 
 def adjacency_of(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_loops: bool) -> Adjacency:
-    """What :meth:`GraphBatch.adjacency` keeps."""
+    """Adjacency that :meth:`GraphBatch.adjacency` keeps."""
     order = batch.edge_order
 
     def make() -> Adjacency:

@@ -1,4 +1,4 @@
-"""Which targets a model may read: those of training nodes, for models that propagate labels."""
+"""Targets that a model may read: those of training nodes, for models that propagate labels."""
 
 from __future__ import annotations
 

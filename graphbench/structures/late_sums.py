@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shares:
-    """What the gradients of some parameters are the sum of.
+    """Summands of the gradients of some parameters.
 
     Attributes:
         parts: (shares, numbers), the parameters one behind the other in every share.
@@ -41,11 +41,11 @@ class LateSums:
         self._pass: int | None = None
 
     def begin(self, *_: object) -> None:
-        """At the root of the graph: passes inside of this one, which an operator may do, leave nothing."""
+        """Begins a pass at the root of the graph: passes inside of this one, as an operator may do, leave nothing."""
         self._pass = torch._C._current_graph_task_id()
 
     def leave(self, shares: Shares, add_up: AddUp) -> None:
-        """For the end of the backward pass."""
+        """Leaves shares for the end of the backward pass."""
         self._left.append(shares)
         self._add_up = add_up
 

@@ -33,7 +33,7 @@ class LayerState:
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Everything that is set, by name."""
+        """Tensors that are set, by name."""
         for declared in dataclasses.fields(self):
             value = getattr(self, declared.name)
             if isinstance(value, Mapping):

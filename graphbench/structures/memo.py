@@ -17,7 +17,7 @@ from graphbench.structures.side_stream import read_by_all
 
 T = TypeVar("T")
 Asked = set[tuple[int, tuple[Hashable, ...]]]
-"""What was asked for: the identity of a value's ``_memo``, and the key."""
+"""Values that were asked for: the identity of a value's ``_memo``, and the key."""
 _asked: ContextVar[Asked | None] = ContextVar("asked", default=None)
 _numbers = itertools.count()
 _by_number: weakref.WeakValueDictionary[int, Memo] = weakref.WeakValueDictionary()
@@ -27,7 +27,7 @@ class Memo:
     """Base of immutable values: a derived value is computed once and lives as long as what it is derived from.
 
     Attributes:
-        known: what ``torch.compile`` finds in place of ``_memo``, whose keys it cannot look up: entries of function,
+        known: entries that ``torch.compile`` finds in place of ``_memo``, whose keys it cannot look up: function,
             arguments and value, see :mod:`graphbench.structures.reads`.
     """
 

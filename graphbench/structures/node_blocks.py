@@ -79,15 +79,15 @@ class Neighborhood:
 
 
 class NodeBlocks(ABC):
-    """What a model needs of a graph in order to predict block by block.
+    """Access to a graph for a model that predicts block by block.
 
     Attributes:
         bounds: first node of every block and the number of nodes.
         num_edges: E, directed.
         y: targets of all nodes, on the host.
-        device: on which blocks are computed.
-        rank: of this process among those that share the blocks.
-        world_size: how many these are, each of which has to ask the same of the graph.
+        device: device that blocks are computed on.
+        rank: number of this process among those that share the blocks.
+        world_size: number of these processes, each of which has to ask the same of the graph.
     """
 
     bounds: tuple[int, ...]
@@ -119,4 +119,4 @@ class NodeBlocks(ABC):
 
     @abstractmethod
     def cast(self, dtype: torch.dtype) -> NodeBlocks:
-        """The same graph with floating features in another type."""
+        """Graph with floating features in another type."""

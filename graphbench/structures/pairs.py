@@ -1,4 +1,4 @@
-"""What is known about pairs of nodes: dense blocks for small graphs, neighbour lists for large ones.
+"""Pairs of nodes and their distances: dense blocks for small graphs, neighbour lists for large ones.
 
 Distances are stored, masks are derived: decay masks, focal masks and hop biases all read the same uint8 numbers.
 """
@@ -82,11 +82,11 @@ class PairBlocks(Memo):
         return cls(distance, tuple(size for part in parts for size in part.sizes))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBlocks:
-        """The same distances on another device."""
+        """Distances on another device."""
         return PairBlocks(self.distance.to(device, non_blocking=non_blocking), self.sizes)
 
     def pin_memory(self) -> PairBlocks:
-        """The same distances in page-locked memory."""
+        """Distances in page-locked memory."""
         return PairBlocks(self.distance.pin_memory(), self.sizes)
 
 
@@ -127,9 +127,9 @@ class HopNeighbors(Memo):
         return cls(torch.cat(row_ptr), torch.cat(columns), torch.cat(hops))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> HopNeighbors:
-        """The same lists on another device."""
+        """Neighbour lists on another device."""
         return HopNeighbors(*(x.to(device, non_blocking=non_blocking) for x in (self.row_ptr, self.col, self.hop)))
 
     def pin_memory(self) -> HopNeighbors:
-        """The same lists in page-locked memory."""
+        """Neighbour lists in page-locked memory."""
         return HopNeighbors(self.row_ptr.pin_memory(), self.col.pin_memory(), self.hop.pin_memory())

@@ -78,7 +78,7 @@ class Ragged(Memo):
 
     @property
     def device(self) -> torch.device:
-        """Where ``ptr`` and everything derived from it lies."""
+        """Device of ``ptr`` and everything derived from it."""
         return self._ptr.device
 
     @tensor_property
@@ -135,12 +135,12 @@ class Ragged(Memo):
         return padded_layout(self.sizes, similar_sizes(self.sizes), self.device)
 
     def layout_for_pairs(self, heads: int, pairs: int) -> PaddedLayout:
-        """The same in buckets of about ``pairs`` pairs of nodes, times heads: what stays in a cache."""
+        """Layout in buckets of about ``pairs`` pairs of nodes, times heads: what stays in a cache."""
         return self.derived(_layout_for_pairs, heads, pairs)
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
-        """Those of :attr:`layout`, largest first."""
+        """Buckets of :attr:`layout`, largest first."""
         return self.layout.buckets
 
     def to_buckets(self, rows: Tensor) -> list[Tensor]:
@@ -175,12 +175,12 @@ class Ragged(Memo):
         return self.derived(_pair_index, bucket)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Ragged:
-        """The same partition on another device (itself where nothing moves)."""
+        """Partition on another device (itself where nothing moves)."""
         moved = self.ptr.to(device, non_blocking=non_blocking)
         return self if moved is self.ptr else Ragged(moved, self.sizes)
 
     def pin_memory(self) -> Ragged:
-        """The same partition in page-locked memory."""
+        """Partition in page-locked memory."""
         return Ragged(self.ptr.pin_memory(), self.sizes)
 
 

@@ -1,4 +1,4 @@
-"""What a module reads of a batch, recorded once and prepared for ``torch.compile`` in every later batch.
+"""Reads of a module from a batch, recorded once and prepared for ``torch.compile`` in every later batch.
 
 The compiler traces a module's arithmetic, but no derived value that is computed when it is first asked for. So the
 module is called once without the compiler; what its batch holds afterwards is what later batches must hold before.
@@ -22,7 +22,7 @@ _OF_MEMO = ("_memo", "handle", "known")
 
 @dataclass(frozen=True)
 class Reads:
-    """What was read of a value.
+    """Derived values that were read of a value.
 
     Attributes:
         cached: names of cached properties.
@@ -36,7 +36,7 @@ class Reads:
 
     @classmethod
     def of(cls, value: Any, asked: Asked) -> Reads:
-        """What was read of ``value`` until now.
+        """Derived values of ``value`` that were read until now.
 
         Args:
             value: a batch, or a part of one.

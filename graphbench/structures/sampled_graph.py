@@ -35,7 +35,7 @@ class SampledGraph(GraphBatch):
     node_weight: Tensor = field(kw_only=True)
 
     def adjacency(self, *, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False) -> Adjacency:
-        """As for any batch, normalised by the degrees of the whole graph, edges weighted by 1 / P(s | t)."""
+        """Adjacency normalised by the degrees of the whole graph, edges weighted by 1 / P(s | t)."""
         return self.derived(_weighted_adjacency, norm, self_loops)
 
     def _map(self, function: Callable[[Any], Any]) -> SampledGraph:

@@ -38,7 +38,7 @@ def shells(batch: GraphBatch, hops: int, normalised: bool = False) -> tuple[Adja
     shells pays for their pairs only. They share their memory. On a GPU the host waits once, for the pairs per shell.
 
     Args:
-        batch: with distances.
+        batch: batch with distances.
         hops: the last shell.
         normalised: shells of 1, 2, .. hops, each D_k^-1/2 (A_k + I) D_k^-1/2 by itself, as a graph convolution has it;
             False: A_k, beginning with the node itself (0 hops).

@@ -23,8 +23,8 @@ class SideStream:
     """The stream on which a step is recorded, and a second one beside it.
 
     Args:
-        main: of everything that is not asked to run beside it.
-        side: of the same device.
+        main: stream of everything that is not asked to run beside it.
+        side: second stream of the same device.
     """
 
     def __init__(self, main: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
@@ -36,7 +36,7 @@ class SideStream:
         """Inside, work is queued on the second stream, behind what the first has been given so far.
 
         Args:
-            read: what the work reads of earlier results: their memory is not used again before it has ended.
+            read: earlier results that the work reads: their memory is not used again before it has ended.
         """
         self._side.wait_stream(self._main)
         _used_on(self._side, read)
@@ -47,13 +47,13 @@ class SideStream:
         """The first stream waits for the second.
 
         Args:
-            made: on the second stream, read on the first from here on.
+            made: tensors made on the second stream, read on the first from here on.
         """
         self._main.wait_stream(self._side)
         _used_on(self._main, made)
 
     def on_main(self, compute: Callable[[], T]) -> T:
-        """What ``compute`` returns, made on the first stream, whoever asks: later readers on both find it made."""
+        """Result of ``compute``, made on the first stream, whoever asks: later readers on both find it made."""
         asking = torch.cuda.current_stream(self._main.device)
         if asking == self._main:
             return compute()
@@ -65,7 +65,7 @@ class SideStream:
 
 
 def _used_on(stream: torch.cuda.Stream, tensors: tuple[Tensor | None, ...]) -> None:
-    """Their memory is not used again before the stream has got here.
+    """Keeps the memory of tensors from being used again before the stream has got here.
 
     Without a backward pass nothing is needed: what is freed between a fork and its join is not read on both sides, and
     memory that is told of two streams is not used again in the same recording.

@@ -87,12 +87,12 @@ class SparseRows:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the values."""
+        """Type of the values."""
         return self.value.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the entries lie."""
+        """Device of the entries."""
         return self.value.device
 
     def is_floating_point(self) -> bool:
@@ -193,7 +193,7 @@ class SparseRows:
         return SparseRows(self.ptr, self.column, value, self.width, self if self._like is None else self._like)
 
     def to(self, to: torch.device | str | torch.dtype, non_blocking: bool = False) -> SparseRows:
-        """The same rows on another device, or values of another type (itself where nothing changes)."""
+        """Rows on another device, or with values of another type (itself where nothing changes)."""
         if isinstance(to, torch.dtype):
             return self if to == self.dtype else self.with_values(self.value.to(to))
         value = self.value.to(to, non_blocking=non_blocking)
@@ -203,7 +203,7 @@ class SparseRows:
         return SparseRows(ptr, column, value, self.width)
 
     def pin_memory(self) -> SparseRows:
-        """The same rows in page-locked memory."""
+        """Rows in page-locked memory."""
         return SparseRows(self.ptr.pin_memory(), self.column.pin_memory(), self.value.pin_memory(), self.width)
 
 

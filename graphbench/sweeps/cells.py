@@ -13,17 +13,17 @@ from graphbench.sweeps.sweep import Entry, Sweep
 
 @dataclass(frozen=True)
 class CellSpec:
-    """What to compute one cell from.
+    """Runs and published value that one cell is computed from.
 
     Attributes:
         label: row.
         column: column.
         dataset: name on the card.
         records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
-        run_ids: of the runs that are expected.
-        config_hash: of the configuration as it is today; empty: unknown.
-        settings: of the same, to say what differs.
-        selector: which published value it is compared with, see :meth:`PublishedTable.find`.
+        run_ids: folder names of the runs that are expected.
+        config_hash: hash of the configuration as it is today; empty: unknown.
+        settings: settings of the configuration as it is today, to say what differs.
+        selector: key of the published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
         reduced: the experiment is smaller than the published one: shown beside it, not judged.
     """

@@ -143,7 +143,7 @@ def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
 
 
 def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress) -> None:
-    """Where the runs are, and what to type for the table."""
+    """Prints where the runs are, and what to type for the table."""
     if not planned:
         return
     roots = sorted({str(entry.checked.folder.parent) for entry in planned})

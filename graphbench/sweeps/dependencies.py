@@ -27,7 +27,7 @@ def linked(
     """The entries, each with the folder of the one it builds on and ``pretrained.dir`` where the sweep writes that.
 
     Args:
-        entries: of a sweep.
+        entries: entries of a sweep.
         load: the configuration of an entry with other overrides.
         command_line: ``[key, value, ...]`` at the end of every entry's overrides. Files name a folder as it is without
             the ``out_dir`` and ``name_tag`` among them.
@@ -104,7 +104,7 @@ def base_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> Path:
 
     Args:
         entry: builds on another.
-        run_id: of its run.
+        run_id: folder name of its run.
         of_base: ids of the runs that the sweep trains of the base.
     """
     assert entry.base is not None
@@ -115,10 +115,10 @@ def base_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> Path:
 
 
 class WorkQueue:
-    """What is still to be trained, in order; a run is handed out once the run that it starts from has finished.
+    """Runs still to be trained, in order; a run is handed out once the run that it starts from has finished.
 
     Args:
-        items: what is missing. What they build on is among them, or finished.
+        items: missing runs. What they build on is among them, or finished.
     """
 
     def __init__(self, items: Sequence[WorkItem]) -> None:

@@ -31,7 +31,7 @@ class LocatedValue:
         """The value as a mapping.
 
         Args:
-            what: its name in messages.
+            what: name of the value in messages.
             allowed: every key it may have; None: any.
             needed: keys it must have.
 

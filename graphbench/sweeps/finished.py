@@ -61,7 +61,7 @@ def _check_entry(entry: PlannedEntry, loaded: LoadedDataset) -> None:
 
 
 def _data_settings(planned: PlannedEntry) -> str:
-    """Everything that a data set is read by."""
+    """Settings that a data set is read by."""
     tree = planned.checked.config.tree
     values = flat({"dataset": tree.dataset, "prep": tree.prep, "compat": tree.compat, "head": tree.gnn.head})
     neutral = ("dataset.split", "dataset.node_encoder", "dataset.edge_encoder")  # what is done with the graphs later
@@ -87,7 +87,7 @@ def stale_runs(
         checked: starts from another entry's runs.
         sources: run id -> folder of that run.
         waiting: ids of those whose base is still to be trained. Without ``overwrite`` they are compared after that.
-        overwrite: they will be moved aside.
+        overwrite: whether they will be moved aside.
 
     Raises:
         UserError: there are some, and they are not to be overwritten.

@@ -16,7 +16,7 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
 
     Args:
         section: a mapping.
-        what: what it is called in messages.
+        what: name of the section in messages.
         table: keys that belong to the table, not to the configuration.
 
     Raises:
@@ -77,5 +77,5 @@ def _name_tag(tag: LocatedValue | None, point: Mapping[str, LocatedValue], where
 
 
 def label_suffix(point: Mapping[str, LocatedValue]) -> str:
-    """What a point of the grid adds to the label: `` (layers=2, self_loop=true)``."""
+    """Addition of a point of the grid to the label: `` (layers=2, self_loop=true)``."""
     return f" ({', '.join(f'{name}={value}' for name, value in _short_names(point).items())})" if point else ""

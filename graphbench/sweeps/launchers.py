@@ -1,4 +1,4 @@
-"""What starts work, as a command line names it: processes of this machine, SLURM, Ray."""
+"""Launchers of work, as a command line names them: processes of this machine, SLURM, Ray."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def launch(
     """Returns when all items have ended.
 
     Args:
-        items: what is missing.
+        items: missing work.
         progress: is told every start and end.
-        arrays: what was handed to SLURM; None: another launcher.
-        options: of the command line.
+        arrays: arrays handed to SLURM; None: another launcher.
+        options: options of the command line.
 
     Raises:
         UserError: the launcher is not there.

@@ -26,7 +26,7 @@ GRACE_PERIOD = 60.0
 """Seconds that workers get for saving their state after Ctrl-C; a second Ctrl-C ends them at once."""
 
 MAX_ATTEMPTS = 2
-"""How often a run is started whose process is killed."""
+"""Number of starts of a run whose process is killed."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int, thr
     """Trains what is missing, in order, ``jobs`` runs at a time.
 
     Args:
-        items: what is missing.
+        items: missing work.
         progress: is told every start and end.
         jobs: worker processes.
         threads: CPU threads of each; a set ``OMP_NUM_THREADS`` wins, and ``num_threads`` of a configuration over both.
@@ -151,7 +151,7 @@ def _shut_down(workers: Sequence[_Worker]) -> None:
 
 @contextmanager
 def _omp_num_threads(threads: int) -> Iterator[None]:
-    """What the workers inherit: it decides before their libraries are loaded."""
+    """Number of threads that the workers inherit: it decides before their libraries are loaded."""
     if "OMP_NUM_THREADS" in os.environ:
         yield
         return

@@ -1,4 +1,4 @@
-"""From entries to runs: what has to be trained, what is finished already, and whether all of it can start."""
+"""Plan of the runs of entries: what has to be trained, what is finished already, and whether all of it can start."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class PlannedEntry:
     """An entry that can be trained.
 
     Attributes:
-        entry: from the sweep file.
-        checked: with its runs and its folder.
+        entry: entry of the sweep file.
+        checked: configuration with its runs and its folder.
         repeat: number of seeds that its runs were planned with.
         finished: run ids of those that need not be trained.
-        search: what its trials are made from; None: the entry itself is trained.
+        search: search that its trials are made from; None: the entry itself is trained.
         ended: trials of the search that are done.
         sources: run id -> folder of the run of another entry that it starts from; empty: it builds on none.
         needs: run id -> key of that run, where the sweep trains it, too.
@@ -51,12 +51,12 @@ class PlannedEntry:
 
     @property
     def column(self) -> str:
-        """Of the table: as written, or the data set."""
+        """Column of the table: as written, or the data set."""
         return self.entry.column or str(self.checked.description["dataset"])
 
     @property
     def log_file(self) -> Path:
-        """Where its runs write what they would print."""
+        """File that its runs write their output to."""
         return (self.search.folder if self.search else self.checked.folder) / "sweep.log"
 
     @property
@@ -70,14 +70,14 @@ class PlannedEntry:
         return min(self.ended, self.search.trials) if self.search else len(self.finished)
 
     def unfinished(self) -> Counter[str]:
-        """How many of the runs that are not finished have which status: failed, interrupted, running."""
+        """Number of the unfinished runs by status: failed, interrupted, running."""
         runs = [] if self.search else [run for run in self.checked.runs if run.run_id not in self.finished]
         records = (self.checked.directory(run).record for run in runs)
         return Counter(record.status for record in records if record is not None)
 
     @property
     def missing(self) -> list[RunItem]:
-        """What is still to be trained."""
+        """Runs still to be trained."""
         if self.search is not None:
             return [RunItem(self, (), number) for number in range(self.ended, self.search.trials)]
         runs = tuple(run for run in self.checked.runs if run.run_id not in self.finished)
@@ -98,8 +98,8 @@ def plan(
 
     Args:
         sweep: the sweep.
-        entries: those of its entries to train.
-        trials: of each search; entries with a search are trained as they are without.
+        entries: entries of the sweep to train.
+        trials: trials of each search; entries with a search are trained as they are without.
         overwrite: runs of another configuration may lie in the way, see :func:`set_aside`.
         together: the missing runs of an entry are trained in turns, where its mode is a training.
 
@@ -223,7 +223,7 @@ def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> Search
 
 
 def search_status(search: SearchPlan) -> StudyStatus:
-    """How far a search is; nothing is written where there is none yet.
+    """Status of a search; nothing is written where there is none yet.
 
     Raises:
         UserError: its folder holds another search.

@@ -32,7 +32,7 @@ class SweepProgress:
     Args:
         total: runs and trials of the sweep, finished ones included.
         finished: those that were finished before.
-        console: where to write; default: standard error.
+        console: console to write to; default: standard error.
     """
 
     def __init__(self, total: int, finished: int, console: Console | None = None) -> None:
@@ -84,7 +84,7 @@ class SweepProgress:
         self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
 
     def _note_failure(self, item: WorkItem, result: RunResult, name: str) -> None:
-        """Of runs together, those that have finished all the same count as such."""
+        """Notes a failure; of runs together, those that have finished all the same count as such."""
         failures = self.failures if result.trial is None else self.failed_trials
         names = [name] if item.size == 1 else item.unfinished()
         failures += [Failure(item, result.reason, each) for each in names]
@@ -127,7 +127,7 @@ class SweepProgress:
 
     @property
     def ended_here(self) -> int:
-        """What has ended since this began."""
+        """Number of items that have ended since this began."""
         return self.done + len(self.failures) + len(self.failed_trials)
 
     def _print(self, text: str) -> None:

@@ -38,7 +38,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
     """Trains what is missing. A run whose process or machine dies is started once more by Ray, and goes on.
 
     Args:
-        items: what is missing.
+        items: missing work.
         progress: is told every start and end.
         jobs: runs at the same time; None: as many as the cluster has room for, up to :data:`MAX_RUNNING`.
 
@@ -78,7 +78,7 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
 
 
 def environment() -> dict[str, str]:
-    """What a run reads of this process's environment; machines of a cluster have that of the one who started it."""
+    """Environment variables that a run reads; machines of a cluster have those of the one who started it."""
     root, path = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
     own = {name: value for name, value in os.environ.items() if name.startswith("GRAPHBENCH_")}
     own |= {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
@@ -92,7 +92,7 @@ def _train(plain: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _result(ray: Any, reference: Any) -> RunResult:
-    """How a Ray task ended; one that was interrupted from outside has failed."""
+    """Result of a Ray task; one that was interrupted from outside has failed."""
     try:
         result = RunResult(**ray.get(reference))
     except ray.exceptions.RayError as error:

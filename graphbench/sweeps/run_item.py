@@ -24,7 +24,7 @@ class RunItem(WorkItem):
         planned: the entry.
         runs: one, or several that are trained together; none: whichever trial of the search comes next.
         number: the first run id, or a count of trials; tells the items of an entry apart.
-        attempts: how often it was started.
+        attempts: number of starts.
     """
 
     planned: PlannedEntry
@@ -54,12 +54,12 @@ class RunItem(WorkItem):
 
     @property
     def log_file(self) -> Path:
-        """Of the entry."""
+        """Log file of the entry."""
         return self.planned.log_file
 
     @property
     def is_interchangeable(self) -> bool:
-        """Of a search only the number of trials counts."""
+        """Whether only the number of items counts, as for trials of a search."""
         return not self.runs
 
     @property
@@ -68,14 +68,14 @@ class RunItem(WorkItem):
         return max(1, len(self.runs))
 
     def unfinished(self) -> list[str]:
-        """Of runs together, those that have finished all the same count as such."""
+        """Names of unfinished runs; of runs together, those that have finished all the same count as such."""
         if len(self.runs) < 2:
             return [self.name]
         finished = finished_runs(self.planned.checked)
         return [self.name_of(run.run_id) for run in self.runs if run.run_id not in finished]
 
     def spec(self) -> RunSpec:
-        """What a worker needs to train it."""
+        """Specification that a worker needs to train the runs."""
         entry, runs = self.planned.entry, self.runs or self.planned.checked.runs
         return RunSpec(
             file=entry.file,

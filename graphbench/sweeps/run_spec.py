@@ -1,4 +1,4 @@
-"""What travels between a launcher and its workers: the specification of a run, and how it ended."""
+"""Messages between a launcher and its workers: the specification of a run, and how it ended."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from graphbench.sweeps.sweep import load_entry
 
 
 class Spec(ABC):
-    """What a worker does at a time; can be pickled and written as JSON.
+    """Specification of what a worker does at a time; can be pickled and written as JSON.
 
     Attributes:
-        log_file: takes what is printed meanwhile.
+        log_file: file for what is printed meanwhile.
     """
 
     log_file: Path
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Dictionary of plain values, as JSON takes it."""
 
     @classmethod
     @abstractmethod
@@ -47,15 +47,15 @@ class RunSpec(Spec):
     """One run, or one trial of a search.
 
     Attributes:
-        file: of the configuration.
+        file: file of the configuration.
         overrides: ``(KEY, VALUE, ...)``.
         origins: ``file:line`` of the sweep file for each of them.
         repeat: number of seeds of the entry.
-        run_ids: which of its runs; None: all of them (a trial).
+        run_ids: folder names of its runs to train; None: all of them (a trial).
         together: whether these are trained in turns, in one process.
         bases: folder of the run of another entry that each of the runs starts from; empty: they build on no entry.
-        config_hash: of the configuration as it was checked.
-        log_file: takes what the run prints.
+        config_hash: hash of the configuration as it was checked.
+        log_file: file for what the run prints.
         search: the search that the trial belongs to; None: a run.
     """
 
@@ -71,7 +71,7 @@ class RunSpec(Spec):
     bases: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Dictionary of plain values, as JSON takes it."""
         content = asdict(self) | {"file": str(self.file), "log_file": str(self.log_file)}
         if self.search is not None:
             content["search"] |= {"folder": str(self.search.folder)}
@@ -126,7 +126,7 @@ class RunSpec(Spec):
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended.
+    """Result of a run: how it ended.
 
     Attributes:
         status: ``finished``, ``failed``, ``pruned`` (given up by a search) or ``interrupted`` (from outside, state
@@ -147,7 +147,7 @@ def capture_result(train: Callable[[], Mapping[str, Any] | None], log_file: Path
 
     Args:
         train: trains and returns the final line.
-        log_file: where the traceback of a defect goes, for the message.
+        log_file: file with the traceback of a defect, for the message.
     """
     try:
         line = train()

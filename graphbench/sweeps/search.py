@@ -50,17 +50,17 @@ class SearchPlan:
     """A search over one entry of a sweep; can be pickled and written as JSON.
 
     Attributes:
-        folder: of the study and, below it, the run folders of the trials.
-        name: of the entry's configuration, its tag included.
-        name_tag: that tag.
-        config_hash: of the entry's configuration, whose values the trials change.
-        space: its dimensions.
+        folder: folder of the study and, below it, the run folders of the trials.
+        name: name of the entry's configuration, its tag included.
+        name_tag: tag of the entry's configuration.
+        config_hash: hash of the entry's configuration, whose values the trials change.
+        space: dimensions of the search.
         metric: the validation metric that is optimised, at each run's best epoch; mean over a trial's runs.
-        maximize: its direction.
+        maximize: True when larger is better.
         trials: number in all, however they end.
         pruner: one of :data:`PRUNERS`.
-        seed: of the sampler.
-        max_epoch: of a run.
+        seed: seed of the sampler.
+        max_epoch: epochs of a run.
     """
 
     folder: Path
@@ -87,7 +87,7 @@ class SearchPlan:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SearchPlan:
-        """From what ``dataclasses.asdict`` and JSON make of it."""
+        """Search plan from what ``dataclasses.asdict`` and JSON make of it."""
         space = (
             SearchDimension(**{**dimension, "choices": dimension["choices"] and tuple(dimension["choices"])})
             for dimension in plain["space"]

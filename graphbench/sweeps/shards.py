@@ -30,12 +30,12 @@ class ShardSpec(Spec):
     """One shard of the encodings of a configuration.
 
     Attributes:
-        file: of the configuration.
+        file: file of the configuration.
         overrides: ``(KEY, VALUE, ...)``.
-        config_hash: of the configuration when the shards were planned.
-        number: of the shard, from 0.
-        shards: how many there are.
-        log_file: takes what is printed meanwhile.
+        config_hash: hash of the configuration when the shards were planned.
+        number: number of the shard, from 0.
+        shards: number of shards.
+        log_file: file for what is printed meanwhile.
     """
 
     file: Path
@@ -46,7 +46,7 @@ class ShardSpec(Spec):
     log_file: Path
 
     def plain(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Dictionary of plain values, as JSON takes it."""
         return asdict(self) | {"file": str(self.file), "log_file": str(self.log_file)}
 
     @classmethod
@@ -83,10 +83,10 @@ class ShardItem(WorkItem):
     """A shard on its way through a launcher.
 
     Attributes:
-        folder: of all shards of the configuration.
+        folder: folder of all shards of the configuration.
         described: configuration, encodings, data set.
-        shard: what is to be computed.
-        attempts: how often it was started.
+        shard: specification of the shard.
+        attempts: number of starts.
     """
 
     folder: Path
@@ -106,15 +106,15 @@ class ShardItem(WorkItem):
 
     @property
     def log_file(self) -> Path:
-        """Of all shards."""
+        """Log file of all shards."""
         return self.shard.log_file
 
     def spec(self) -> ShardSpec:
-        """What a worker needs to compute it."""
+        """Specification that a worker needs to compute the shard."""
         return self.shard
 
     def limited_to(self, keys: Collection[RunKey]) -> ShardItem | None:
-        """It, or nothing."""
+        """Item itself where one of the keys is its own, else None."""
         return self if self.key in keys else None
 
 
@@ -124,9 +124,9 @@ def compute_shards(
     """Has a launcher compute all shards that are missing.
 
     Args:
-        file: of the configuration.
+        file: file of the configuration.
         overrides: ``[KEY, VALUE, ...]``.
-        config: what is in the file.
+        config: configuration in the file.
         loaded: from :func:`~graphbench.factory.data.read_data`, so that the processes find the data in the cache.
         options: ``shards``, ``dry_run``, and what :mod:`~graphbench.sweeps.launchers` adds.
 

@@ -48,9 +48,9 @@ class _Submitted:
     """A work item in an array.
 
     Attributes:
-        key: of the item.
-        folder: of the array.
-        index: of the item in the array.
+        key: key of the item.
+        folder: folder of the array.
+        index: number of the item in the array.
         place: script of the array and number of the job that trains it, as the queue prints them.
     """
 
@@ -61,18 +61,18 @@ class _Submitted:
 
     @property
     def keys(self) -> list[RunKey]:
-        """Of its runs."""
+        """Keys of its runs."""
         folder, numbers = self.key
         return [(folder, number) for number in numbers.split(",")]
 
     @property
     def result(self) -> RunResult | None:
-        """How it ended, None: not yet."""
+        """Result of the runs, None: not yet."""
         return self.folder.result(self.index)
 
     @property
     def log(self) -> Path:
-        """Of its job."""
+        """Log file of its job."""
         return self.folder.log(self.place[1])
 
 
@@ -80,8 +80,8 @@ class Arrays:
     """The job arrays of one sweep.
 
     Args:
-        out_dir: they lie in ``<out_dir>/<sweep>-slurm``.
-        name: of the sweep.
+        out_dir: folder of the arrays: they lie in ``<out_dir>/<sweep>-slurm``.
+        name: name of the sweep.
     """
 
     def __init__(self, out_dir: Path, name: str) -> None:
@@ -142,7 +142,7 @@ class Arrays:
         return {key: present[item.place] for item in waiting for key in item.keys}
 
     def submitted(self) -> Iterator[_Submitted]:
-        """Everything that was ever handed to ``sbatch``, the earliest first."""
+        """Items that were ever handed to ``sbatch``, the earliest first."""
         for number in self._numbers():
             array = self._array(number)
             if array.script.is_file():
@@ -163,7 +163,7 @@ class Arrays:
 
 
 def not_queued(items: Sequence[WorkItem], queued: Collection[RunKey]) -> list[WorkItem]:
-    """What is not in the queue; of a search only the number of trials counts, since all are alike."""
+    """Items that are not in the queue; of a search only the number of trials counts, since all are alike."""
     trials = Counter(folder for folder, _ in queued)
     left = []
     for item in items:
@@ -181,8 +181,8 @@ def wait(arrays: Arrays, items: Sequence[WorkItem], progress: SweepProgress) -> 
     """Shows what the jobs do until none of the items is in the queue any more.
 
     Args:
-        arrays: of the sweep.
-        items: what was submitted, now or before.
+        arrays: arrays of the sweep.
+        items: items that were submitted, now or before.
         progress: is told every start and end.
     """
     by_run = {key: item for item in items for key in item.keys}
@@ -214,7 +214,7 @@ def wait(arrays: Arrays, items: Sequence[WorkItem], progress: SweepProgress) -> 
 
 
 def _queued(arrays: Arrays, progress: SweepProgress) -> Collection[RunKey] | None:
-    """What is in the queue; None where SLURM does not answer, whose controller may be starting again."""
+    """Keys of the runs in the queue; None where SLURM does not answer, whose controller may be starting again."""
     try:
         return arrays.queued()
     except UserError as error:

@@ -48,11 +48,11 @@ class ArrayFolder:
 
     @property
     def script(self) -> Path:
-        """What is handed to ``sbatch``."""
+        """Script handed to ``sbatch``."""
         return self.path / "job.sh"
 
     def log(self, job: str) -> Path:
-        """What a job prints before and after its runs."""
+        """File of what a job prints before and after its runs."""
         return self.path / f"{job}.log"
 
     def write(self, keys: Sequence[tuple[str, str]], specs: Sequence[Spec], runs: int) -> None:
@@ -76,14 +76,14 @@ class ArrayFolder:
         }
 
     def result(self, index: int) -> RunResult | None:
-        """How a run ended, None: not yet."""
+        """Result of a run, None: not yet."""
         try:
             return RunResult(**json.loads(self._result_file(index).read_text()))
         except FileNotFoundError:
             return None
 
     def write_result(self, index: int, result: RunResult) -> None:
-        """For :meth:`result`."""
+        """Writes the result that :meth:`result` reads."""
         atomic.write_text(self._result_file(index), json.dumps(dataclasses.asdict(result)))
 
     def _result_file(self, index: int) -> Path:

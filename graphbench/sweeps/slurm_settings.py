@@ -24,10 +24,10 @@ class SlurmSettings:
 
     Attributes:
         time: limit of one job, as SLURM writes it (``4:00:00``, ``2-00:00:00``).
-        memory: of one job, e.g. ``16G``.
+        memory: memory of one job, e.g. ``16G``.
         cpus: processor cores of one job, and threads of a run.
         gpus: number, or ``TYPE:NUMBER``.
-        partition: where it runs.
+        partition: partition that it runs in.
         account: who pays.
         requeue: whether a job that is preempted, or comes close to its time limit, is queued again and goes on.
         runs: runs that one job trains, one after another.

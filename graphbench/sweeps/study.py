@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import optuna
 
 MAX_ATTEMPTS = 2
-"""How often a trial is started whose process is killed."""
+"""Number of starts of a trial whose process is killed."""
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a search is.
+    """Status of a search.
 
     Attributes:
         complete: trials with a value.
@@ -40,8 +40,8 @@ class StudyStatus:
         failed: trials that failed.
         unfinished: trials that were begun, running or waiting to go on.
         best: number of the best complete trial, None where there is none.
-        value: its value.
-        parameters: its keys and values.
+        value: value of that trial.
+        parameters: keys and values of that trial.
     """
 
     complete: int
@@ -62,7 +62,7 @@ class Study:
     """Opens a search, or creates it.
 
     Args:
-        plan: what is searched for.
+        plan: plan of the search.
 
     Raises:
         UserError: Optuna is not installed, or the folder holds another search.
@@ -129,7 +129,7 @@ class Study:
         """Refuses to compare trials on different data, or made by different plug-ins, and remembers what they are.
 
         Args:
-            identity: of a run of a trial. Its split may be a part of the space and is not looked at.
+            identity: identity of a run of a trial. Its split may be a part of the space and is not looked at.
 
         Raises:
             UserError: earlier trials were made of something else.
@@ -189,8 +189,8 @@ class Trial:
     """One set of values, locked by one process until it is released or ended.
 
     Attributes:
-        number: from 0.
-        attempts: how often it was started, this time included.
+        number: number of the trial, from 0.
+        attempts: number of starts, this time included.
         reported: the last step that was reported to the pruner.
     """
 
@@ -231,7 +231,7 @@ class Trial:
         self.lock.release()
 
     def fail(self, reason: str) -> None:
-        """It cannot be trained, or the training failed; it counts as a trial."""
+        """Ends a trial that cannot be trained, or whose training failed; it counts as a trial."""
         self._trial.set_user_attr("reason", reason)
         self._study.tell(self._trial, "FAIL")
         self.lock.release()

@@ -52,7 +52,7 @@ class Entry:
     Attributes:
         label: row.
         column: column; None: the data set.
-        published: what ``split_or_setting`` of the published value contains; None: nothing in particular.
+        published: text that ``split_or_setting`` of the published value contains; None: nothing in particular.
         file: the configuration's file.
         overrides: ``(KEY, VALUE, KEY, VALUE, ...)`` as on the command line of main.py.
         config: loaded with them.
@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def folder(self) -> Path:
-        """Of its runs."""
+        """Folder of its runs."""
         return Path(self.config.tree.out_dir, self.config.name)
 
     @property
@@ -89,14 +89,14 @@ class Sweep:
     """A sweep file, read and checked.
 
     Attributes:
-        name: of the sweep.
-        path: of its file.
+        name: name of the sweep.
+        path: path of its file.
         seeds: runs per entry whose configuration does not list splits.
         published: the table of published values; None: none is named.
         reduced: whether its experiments are smaller than the published ones, which stand beside them unjudged.
-        entries: in the order of the file.
-        trials: of each search; None: searches are not run.
-        pruner: of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
+        entries: entries in the order of the file.
+        trials: trials of each search; None: searches are not run.
+        pruner: pruner of the searches, one of :data:`~graphbench.sweeps.search.PRUNERS`.
         slurm: resources of a job on a cluster.
     """
 
@@ -162,7 +162,7 @@ def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str])
     """Loads a configuration whose overrides come from a sweep file: messages about them name the lines there.
 
     Args:
-        file: of the configuration.
+        file: file of the configuration.
         overrides: ``[key, value, ...]``.
         origins: ``file:line`` of those that the sweep sets; the others come from the command line.
 

@@ -36,7 +36,7 @@ class Pruning(Reporter):
     Args:
         trial: is told the best validation metric so far.
         first_run: folder name of the trial's first run.
-        max_epoch: of the run.
+        max_epoch: epochs of the run.
         same_data: all trials read the same graphs (a search over keys of the data set makes others).
     """
 

@@ -1,4 +1,4 @@
-"""What a launcher hands to a process: runs, a trial of a search, a shard of encodings."""
+"""Work that a launcher hands to a process: runs, a trial of a search, a shard of encodings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RunKey: TypeAlias = tuple[str, str]
 
 
 class WorkItem(ABC):
-    """What one process does at a time, on its way through a launcher and its display.
+    """Work that one process does at a time, on its way through a launcher and its display.
 
     Attributes:
-        attempts: how often it was started.
+        attempts: number of starts.
     """
 
     attempts: int
@@ -35,11 +35,11 @@ class WorkItem(ABC):
     @property
     @abstractmethod
     def log_file(self) -> Path:
-        """Where it writes what it would print."""
+        """File that it writes its output to."""
 
     @abstractmethod
     def spec(self) -> Spec:
-        """What a worker needs to do it."""
+        """Specification that a worker needs to do the work."""
 
     @abstractmethod
     def limited_to(self, keys: Collection[RunKey]) -> WorkItem | None:
@@ -63,7 +63,7 @@ class WorkItem(ABC):
 
     @property
     def size(self) -> int:
-        """How much it adds to what is done."""
+        """Number that it adds to what is done."""
         return 1
 
     @property
@@ -72,7 +72,7 @@ class WorkItem(ABC):
         return self.name_of(self.cells[3])
 
     def name_of(self, which: object) -> str:
-        """The same for a part of it."""
+        """Name of a part of the work."""
         configuration, row, column, _ = self.cells
         return f"{row} / {column} ({configuration} {which})"
 

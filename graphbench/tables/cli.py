@@ -52,7 +52,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     """One row per configuration; notes below say what has no finished run and why.
 
     Args:
-        folders: of configurations, or above them; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for
+        folders: configurations, or folders above; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for
             all of them.
 
     Raises:

@@ -34,7 +34,7 @@ def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[
 
     Args:
         runs: the finished runs.
-        measured: their mean on test, as in the records.
+        measured: mean of the runs on test, as in the records.
         bounded: whether it lies between 0 and 1.
     """
     found = []
@@ -57,11 +57,11 @@ def doubts(runs: Sequence[RunRecord], measured: Mean, *, bounded: bool) -> list[
 
 
 def approximation_text(runs: Sequence[RunRecord], name: str) -> str:
-    """How far a metric on test lay from that of exact predictions, in the unit of the records; empty where unknown.
+    """Distance of a metric on test from that of exact predictions, in the unit of the records; empty where unknown.
 
     Args:
         runs: the finished runs.
-        name: of the metric.
+        name: name of the metric.
     """
     errors = [run.approximation_error.get("test", {}).get(name) for run in runs if run.approximation]
     known = [error for error in errors if error is not None]

@@ -28,9 +28,9 @@ class MeanRanks:
     Attributes:
         models: the best mean rank first.
         ranks: mean rank of each; 1 is best, equals share the mean of their ranks.
-        datasets: that all models have a score on.
-        p_value: of Friedman's test: all models are alike.
-        critical_difference: of Nemenyi's test at 5 %.
+        datasets: data sets that all models have a score on.
+        p_value: p value of Friedman's test: all models are alike.
+        critical_difference: critical difference of Nemenyi's test at 5 %.
         left_out: models and data sets without a complete row or column, with what is missing.
     """
 

@@ -16,9 +16,9 @@ class Provenance:
 
     Attributes:
         params: trainable parameters, smallest and largest; None where unknown.
-        seconds: per epoch, training and evaluation, mean over the runs; None where unknown.
+        seconds: seconds per epoch, training and evaluation, mean over the runs; None where unknown.
         memory: largest peak, bytes; None where unknown.
-        date: of the last end, ISO.
+        date: date of the last end, ISO.
         commits: eight digits each, with a plus where the working tree had changes.
         hardware: processor and cores of each kind.
         split: each mode, which of how many, sizes from the smallest to the largest.
@@ -34,7 +34,7 @@ class Provenance:
 
     @classmethod
     def of(cls, runs: Sequence[RunRecord]) -> Provenance:
-        """Of finished runs of one configuration."""
+        """Provenance of finished runs of one configuration."""
         params = [run.params for run in runs if run.params is not None]
         seconds = [run.time_per_epoch for run in runs if run.time_per_epoch is not None]
         return cls(
@@ -48,7 +48,7 @@ class Provenance:
         )
 
     def cells(self) -> dict[str, str]:
-        """As text, by the headings of our tables."""
+        """Cells of text, by the headings of our tables."""
         low, high = self.params or (None, None)
         size = "-" if low is None else f"{low:,}" + (f" to {high:,}" if high != low else "")
         return {
@@ -76,7 +76,7 @@ def _hardware(record: RunRecord) -> str:
 
 
 def trials_note(configurations: Iterable[str]) -> list[str]:
-    """What to say where some configurations are trials of a search (``X-trial-007``); nothing where none is."""
+    """Note where some configurations are trials of a search (``X-trial-007``); nothing where none is."""
     if not any(re.search(r"-trial-\d{3,}$", name) for name in configurations):
         return []
     return [

@@ -16,7 +16,7 @@ class Comparison:
 
     Attributes:
         difference: measured minus published.
-        deviations: the same in published standard deviations; None without one.
+        deviations: difference in published standard deviations; None without one.
         status: ``reproduced``: the two differ by at most one published standard deviation plus 1 point; ``below``,
             ``above``: worse, better than that.
     """

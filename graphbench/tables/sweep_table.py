@@ -27,10 +27,10 @@ class Cell:
     """One model on one data set.
 
     Attributes:
-        spec: what it is computed from.
+        spec: runs and published value that it is computed from.
         result: the runs.
         measured: mean over them, in the scale of the column; None without a finished run or without its metric.
-        published: what the paper has; None: nothing.
+        published: value in the paper; None: nothing.
         comparison: None where measured or published is missing.
         rank: 1, 2 or 3 in its column, equals share one; never the last.
         p_value: two-sided Welch t-test against the baseline in the same column; None where it cannot be made.
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """That of the comparison, or why there is none.
+        """Status of the comparison, or why there is none.
 
         ``not run``, ``unfinished``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable``
         (the runs lack the metric), ``smaller`` (than the published experiment).
@@ -73,12 +73,12 @@ class Cell:
 
     @property
     def error(self) -> str:
-        """Of an approximate evaluation, see :func:`~graphbench.tables.doubts.approximation_text`."""
+        """Error of an approximate evaluation, see :func:`~graphbench.tables.doubts.approximation_text`."""
         return approximation_text(self.result.runs, self.measured.name) if self.measured else ""
 
     @property
     def differing(self) -> str:
-        """In which settings its runs differ from the sweep; empty where that is not known."""
+        """Settings in which its runs differ from the sweep; empty where that is not known."""
         ran = self.result.runs[0].settings if self.result.runs else {}
         return describe_differences(self.spec.settings, ran) if ran and self.spec.settings else ""
 
@@ -96,7 +96,7 @@ class Column:
     Attributes:
         name: heading.
         dataset: name on the card.
-        scale: of its numbers; None where nothing is known (no run, nothing published).
+        scale: scale of its numbers; None where nothing is known (no run, nothing published).
         digits: decimals.
     """
 
@@ -111,10 +111,10 @@ class SweepTable:
     """A sweep's results.
 
     Attributes:
-        name: of the sweep.
+        name: name of the sweep.
         labels: rows.
         columns: columns.
-        cells: by label and column; the sweep need not have all.
+        cells: cells by label and column; the sweep need not have all.
         published: the paper's table; None: none was named.
         baseline: label of the Welch tests; None: none.
     """
@@ -137,8 +137,8 @@ def sweep_table(
     """Reads the records of a sweep and computes its table.
 
     Args:
-        name: of the sweep.
-        specs: its cells, in the order of rows and columns.
+        name: name of the sweep.
+        specs: specifications of its cells, in the order of rows and columns.
         published: the paper's table.
         baseline: label that the others are tested against.
 
@@ -163,7 +163,7 @@ def sweep_cells(specs: Sequence[CellSpec], published: PublishedTable) -> list[Ce
     """The cells of a sweep, compared with a published table, whether or not there are runs.
 
     Args:
-        specs: in the order of rows and columns.
+        specs: specifications in the order of rows and columns.
         published: the paper's table.
     """
     compared = _compared(specs, published, None)[1]

@@ -35,7 +35,7 @@ class TextTable:
     Attributes:
         header: headings.
         groups: rows that belong together, group by group.
-        title: above the table; empty: none.
+        title: title above the table; empty: none.
         notes: sentences below it.
         left: number of leading columns that hold words; the others are aligned to the right.
         explains_marks: whether a first note explains the marks of the best.

@@ -24,9 +24,10 @@ class Loss(Capturable, ABC):
 
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
-        kinds: of task that it is for, some of ``binary``, ``multiclass``, ``multilabel``, ``regression``, ``subtoken``.
+        kinds: kinds of task that the loss is for, some of ``binary``, ``multiclass``, ``multilabel``, ``regression``,
+            ``subtoken``.
         row_wise: whether every row has a loss of its own, whose mean (or sum) it is, so that rows can be weighted.
-        least_rows: of a batch that it says something about; smaller batches have loss and gradient 0.
+        least_rows: fewest rows that the loss says something about; smaller batches have loss and gradient 0.
 
     Args:
         task_type: see ``vocabulary.TASK_TYPES``.

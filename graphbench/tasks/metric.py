@@ -18,7 +18,7 @@ from graphbench.vocabulary import TaskKind
 
 
 class Undefined(Exception):
-    """These labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
+    """Labels give the metric no value; the text says why. Becomes NaN in :meth:`Metric.__call__`."""
 
 
 class Metric(ABC):
@@ -141,7 +141,7 @@ def contains_nan(values: Tensor) -> bool:
 
 
 def to_double(values: Tensor) -> Tensor:
-    """In float64, so that sums over millions of rows keep their digits (float32 where the device has no float64)."""
+    """Tensor in float64, so that sums over millions of rows keep their digits (float32 where the device has none)."""
     return values.float() if values.device.type == "mps" else values.double()
 
 

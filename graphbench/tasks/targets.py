@@ -138,7 +138,7 @@ def check_labels(true: Tensor, kind: TaskKind, out_dim: int) -> None:
     """Refuses labels outside the class range. Looks at the values: on an accelerator this waits for the device.
 
     Args:
-        true: as returned by :func:`align`.
+        true: targets as returned by :func:`align`.
         kind: one of :data:`KINDS`.
         out_dim: width of the prediction.
 

@@ -119,7 +119,7 @@ class Task:
         check_labels(align(pred, true, self.kind, self.out_dim)[1], self.kind, self.out_dim)
 
     def keep(self, pred: Tensor) -> Tensor:
-        """What to collect of a batch's predictions for :meth:`evaluate`: the smallest thing that metrics can use."""
+        """Smallest form of a batch's predictions that the metrics of :meth:`evaluate` can use."""
         return compact(pred.detach(), self.kind)
 
     @torch.no_grad()

@@ -30,10 +30,10 @@ def approximation_error(
     Under :data:`PREDICTIONS` there is |approximate - exact| / |exact|, Frobenius norms over all predictions of a split.
 
     Args:
-        predict: with the weights, in evaluation mode.
+        predict: predictor with the weights, in evaluation mode.
         task: metrics.
         loaders: both kinds of passes; without exact ones nothing is measured.
-        fabric: of the processes, all of which have to call.
+        fabric: fabric of the processes, all of which have to call.
     """
     if loaders.approximation is None:
         return {}

@@ -1,4 +1,4 @@
-"""Which line of a user's code a backward pass fails for.
+"""Lines of a user's code that a backward pass fails for.
 
 PyTorch notices while it computes gradients, long after the line at fault has run, so that no traceback names it. The
 forward pass is done once more, watched function by function, and the calls out of the user's code are looked through.
@@ -46,10 +46,10 @@ class Detached(RuntimeError):
 
 
 def failure(error: RuntimeError, forward: Callable[[], Any]) -> UserError | None:
-    """What a user's code did to a backward pass; None where none of it is to blame.
+    """Error of a user's code in a backward pass; None where none of it is to blame.
 
     Args:
-        error: of the backward pass.
+        error: error of the backward pass.
         forward: does the forward pass and the loss again, with the same batch.
     """
     places_of: Callable[[_Watch], Iterable[str]]

@@ -21,9 +21,9 @@ class BestEpoch:
     """The best epoch so far.
 
     Attributes:
-        epoch: its number, from 0.
+        epoch: number of the epoch, from 0.
         metric: the selecting metric.
-        value: its value on the validation split.
+        value: value of that metric on the validation split.
         values: loss and metrics per split.
         counts: rows per split.
         undefined: why a metric has no value, per split.
@@ -41,7 +41,7 @@ class BestEpoch:
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """What an epoch is worth.
+    """Metrics of an epoch, and whether it is the best.
 
     Attributes:
         values: loss and metrics per split.
@@ -66,12 +66,12 @@ def compute_metrics(
     """Loss and metrics per split, and whether this is the best epoch so far.
 
     Args:
-        predictions: of the training split, and of the others where the epoch was evaluated.
+        predictions: predictions of the training split, and of the others where the epoch was evaluated.
         task: gives loss and metrics.
         settings: the selecting metric, and in which epochs the others are computed.
-        epoch: from 0.
-        num_train_batches: of an epoch.
-        best: epoch so far.
+        epoch: number of the epoch, from 0.
+        num_train_batches: number of training batches of an epoch.
+        best: best epoch so far.
 
     Raises:
         UserError: the selecting metric is not computed.
@@ -114,7 +114,7 @@ def copy_state_dict(state: dict[str, Tensor], onto: dict[str, Tensor] | None) ->
     """A copy of a state_dict.
 
     Args:
-        state: of a model.
+        state: parameters and buffers of a model.
         onto: an older copy, which is overwritten where it fits: a few launches instead of one per tensor.
     """
     if onto is None or _layouts(onto) != _layouts(state):

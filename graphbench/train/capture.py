@@ -1,4 +1,4 @@
-"""What of a training is captured: ``train.capture``, and what excludes it."""
+"""Choice of the steps and evaluations that are captured: ``train.capture``, and what excludes it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Capture:
 
     Attributes:
         fabric: launched.
-        loaders: of the batches.
-        model: of the training.
+        loaders: loaders of the batches.
+        model: model that is trained.
         task: loss.
-        optimizer: of the model's parameters.
+        optimizer: optimizer of the model's parameters.
         settings: ``capture``, and what excludes it.
         graphs: records the work; None: CUDA graphs on a GPU, nothing elsewhere.
     """
@@ -100,7 +100,7 @@ class Capture:
         return next((each for each in gather_objects(obstacle, self.fabric) if each is not None), None)
 
     def _exchange(self, step: TrainingStep, loaders: AssemblesOnDevice) -> GradientExchange:
-        """With the gradients that a backward pass gives; nothing else is changed by it."""
+        """Exchange with the gradients that a backward pass gives; nothing else is changed by it."""
         before = Snapshot(self.model, precision=step.precision)
         self.model.train()
         plan = next(iter(loaders.train_plans(0)))
@@ -109,7 +109,7 @@ class Capture:
         return GradientExchange(self.model, self.fabric)
 
     def _obstacle_of_steps(self) -> str | None:
-        """The same for steps alone."""
+        """Reason why steps are not captured; None where they can be."""
         if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
             return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"
         return None

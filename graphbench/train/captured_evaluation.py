@@ -33,10 +33,10 @@ class _Batch:
     """One batch of a pass.
 
     Attributes:
-        plan: of the batch.
-        place: in the tally.
-        graphs: how many it holds.
-        content: what recorded work reads about it, on the device.
+        plan: plan of the batch.
+        place: place in the tally.
+        graphs: number of graphs in it.
+        content: numbers that recorded work reads about the batch, on the device.
     """
 
     plan: BatchPlan
@@ -50,9 +50,9 @@ class _Pass:
     """One pass over a split (or over the graph that all splits share).
 
     Attributes:
-        source: of the loaders.
-        batches: in order.
-        tally: of their predictions.
+        source: pass of the loaders.
+        batches: batches in their order.
+        tally: tally of the predictions.
         graphs: recorded work of every class, and its input.
     """
 
@@ -70,8 +70,8 @@ class CapturedEvaluation:
         loaders: assemble batches on the device.
         predict: the model without gradients.
         task: loss.
-        model: whose parameters a forward pass reads, in evaluation mode.
-        device: of all of them.
+        model: model whose parameters a forward pass reads, in evaluation mode.
+        device: device of all of them.
         required: whether it is an error that a pass cannot be captured (``train.capture: always``).
     """
 
@@ -99,8 +99,8 @@ class CapturedEvaluation:
         """Predictions of all batches, views of buffers that the next pass over them writes to.
 
         Args:
-            eval_pass: of the loaders, always the same object.
-            by_batch: with losses and what heads say, for splits that have all rows of their batches.
+            eval_pass: pass of the loaders, always the same object.
+            by_batch: whether to add losses and what heads say, for splits that have all rows of their batches.
 
         Returns:
             None where it has to be done batch by batch, after a line in the log.

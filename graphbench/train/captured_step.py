@@ -45,9 +45,9 @@ class CapturedSteps:
         graphs: makes graphs.
         loaders: assemble batches on the device.
         step: forward, backward and update.
-        model: whose parameters and buffers a step changes.
-        optimizer: of the parameters.
-        device: of all of them.
+        model: model whose parameters and buffers a step changes.
+        optimizer: optimizer of the parameters.
+        device: device of all of them.
         accumulates: whether gradients of several batches are added up.
 
     Where several processes exchange gradients, those lie in the buffers of the exchange, and a graph ends with the
@@ -93,7 +93,7 @@ class CapturedSteps:
         """The step on a batch whose plan :attr:`~graphbench.structures.BatchPlan.is_captured`.
 
         Args:
-            plan: of the batch.
+            plan: plan of the batch.
             begins_group: whether no gradients are there yet.
             ends_group: whether the parameters are updated behind it: by the caller, where processes exchange gradients.
 

@@ -30,15 +30,15 @@ FORMAT = 1
 logger = logging.getLogger(__name__)
 
 DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile)
-"""What :func:`read_checkpoint` raises for a file that is not a complete checkpoint."""
+"""Errors that :func:`read_checkpoint` raises for a file that is not a complete checkpoint."""
 
 
 class Checkpointer:
     """Writes and reads the checkpoints of one run, and says when one is due.
 
     Args:
-        run: whose checkpoints they are.
-        fabric: its first process reads and writes.
+        run: run whose checkpoints they are.
+        fabric: fabric whose first process reads and writes.
         settings: ``ckpt_seconds`` and ``ckpt_best``.
 
     Attributes:
@@ -135,8 +135,8 @@ def check_run(content: Mapping[str, Any], record: RunRecord | None) -> None:
     """Refuses a checkpoint that says that it is of another run; those of earlier versions do not say.
 
     Args:
-        content: of the checkpoint.
-        record: of the run in whose folder it lies.
+        content: content of the checkpoint.
+        record: record of the run in whose folder it lies.
 
     Raises:
         ValueError: naming what differs.

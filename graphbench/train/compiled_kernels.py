@@ -30,7 +30,7 @@ def compiled_kernels() -> Iterator[list[str]]:
 
 
 def _hook() -> tuple[Any, str]:
-    """Where Triton keeps what it calls after a compilation: a setting since 3.4, an attribute of kernels before."""
+    """Hook of Triton that is called after a compilation: a setting since 3.4, an attribute of kernels before."""
     triton = sys.modules.get("triton")
     if triton is None:
         return None, ""

@@ -33,7 +33,7 @@ class ScheduleContext:
     """Values for schedules, subclasses of :class:`~graphbench.train.schedule.Schedule`.
 
     Attributes:
-        optimizer: whose rates are set.
+        optimizer: optimizer whose rates are set.
         max_epoch: ``optim.max_epoch``.
         num_warmup_epochs: ``optim.num_warmup_epochs``.
         steps: ``optim.steps``.

@@ -14,8 +14,8 @@ class DeviceRates:
     """Learning rates as tensors, which a captured optimizer reads; outside the optimizer keeps its numbers.
 
     Args:
-        optimizer: whose groups' ``lr`` are the rates.
-        device: of the tensors.
+        optimizer: optimizer whose groups' ``lr`` are the rates.
+        device: device of the tensors.
     """
 
     def __init__(self, optimizer: Optimizer, device: torch.device) -> None:

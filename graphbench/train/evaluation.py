@@ -24,7 +24,7 @@ class SplitPredictions:
     """One split's predictions.
 
     Attributes:
-        buffer: of all processes.
+        buffer: predictions of all processes.
         seconds: time of the pass.
         batches: batches of the pass, in this process.
     """
@@ -63,8 +63,8 @@ def evaluate_in_turns(
     Args:
         predict: gives the predictions; the model must be in evaluation mode.
         task: gives the loss of a batch.
-        passes: of the data loaders.
-        fabric: its processes' rows are gathered.
+        passes: passes of the data loaders.
+        fabric: fabric whose processes' rows are gathered.
         skip: splits left out; training is measured from the training passes.
         captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
     """
@@ -111,8 +111,8 @@ class _LaunchedPass:
     Attributes:
         splits: rows of each; None: all.
         whole: predictions of all batches.
-        by_batch: with losses and what heads say.
-        seconds: that launching it took.
+        by_batch: whether to add losses and what heads say.
+        seconds: time that launching it took.
     """
 
     splits: Mapping[str, Tensor | None]

@@ -19,7 +19,7 @@ def exported(model: Mapping[str, Tensor], record: RunRecord) -> bytes:
 
     Args:
         model: parameters and buffers; contiguous, without shared memory.
-        record: of the run that has trained them.
+        record: record of the run that has trained them.
     """
     run = json.dumps(vars(record.own_identity))
     return save(dict(model), metadata={"run": run, "sha256": _checksum(model)})

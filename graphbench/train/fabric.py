@@ -29,7 +29,7 @@ class Fabric:
     """A training in this process, on one device.
 
     Args:
-        device: of the model and its batches.
+        device: device of the model and its batches.
         precision: the number format.
     """
 
@@ -93,12 +93,12 @@ class Fabric:
         """Within it the optimiser moves by gradients that are shrunk together to a norm.
 
         Args:
-            optimizer: whose parameters have gradients.
-            max_norm: of all of them.
+            optimizer: optimizer whose parameters have gradients.
+            max_norm: largest norm of all of them together.
         """
         self.precision.unscale(optimizer)
         return clipped_gradients(optimizer, max_norm, by_optimizer=not self.precision.scales_losses)
 
     def broadcast(self, item: T) -> T:
-        """What the first process has."""
+        """Item of the first process."""
         return item

@@ -25,9 +25,9 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
     """The training loss is NaN or infinite.
 
     Args:
-        epoch: from 0.
-        batch: of that epoch, from 0.
-        value: of the loss.
+        epoch: number of the epoch, from 0.
+        batch: number of the batch in that epoch, from 0.
+        value: value of the loss.
         last: path of the latest checkpoint.
     """
     if not epoch and not batch:
@@ -64,8 +64,8 @@ def interrupted(signal: str | None, epoch: int, saved: bool) -> Interrupted:
     """The run was asked to stop.
 
     Args:
-        signal: that this process received; None where another process did.
-        epoch: in progress.
+        signal: signal that this process received; None where another process did.
+        epoch: number of the epoch in progress.
         saved: whether there is a checkpoint.
     """
     kept = (

@@ -1,4 +1,4 @@
-"""How a batch gets through Lightning's wrapper and DDP into the model.
+"""Passage of a batch through Lightning's wrapper and DDP into the model.
 
 They walk through the forward arguments to cast every tensor they find, and refuse frozen dataclasses; a
 :class:`~graphbench.structures.GraphBatch` is one, on purpose. So the batch travels inside an object that the walk has
@@ -42,7 +42,7 @@ class BatchAdapter(nn.Module):
 
     Args:
         model: called with the batch.
-        dtype: of the weights, to which batches are cast; None: that of the batches.
+        dtype: type of the weights, to which batches are cast; None: that of the batches.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
@@ -112,7 +112,7 @@ class Predictor:
     head how well it ranks, an attention how sparse it is.
 
     Args:
-        fabric: its precision is applied.
+        fabric: fabric whose precision is applied.
         adapter: the module set up with that fabric, before wrapping.
     """
 

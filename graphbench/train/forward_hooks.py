@@ -60,7 +60,7 @@ class ForwardObserver:
 
 
 def ask_statistics(module: HasStatistics, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-    """What a layer or head reports about the graphs it has just seen."""
+    """Statistics that a layer or head reports about the graphs it has just seen."""
     return module.statistics(*args, **kwargs)
 
 

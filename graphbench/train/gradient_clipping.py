@@ -23,7 +23,7 @@ def clipped_gradients(optimizer: Optimizer, max_norm: float, *, by_optimizer: bo
     that is not finite is no error, because finding out waits for the device.
 
     Args:
-        optimizer: of the parameters, whose gradients are there.
+        optimizer: optimizer of the parameters, whose gradients are there.
         max_norm: largest norm of all gradients together.
         by_optimizer: False: never by ``grad_scale``, which a :class:`torch.amp.GradScaler` sets itself.
     """

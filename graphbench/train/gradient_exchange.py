@@ -20,7 +20,7 @@ class GradientExchange:
     Args:
         model: whose parameters have the gradients of one backward pass. Those that have none in any process, because
             nothing depends on them, get none.
-        fabric: of several processes, all of which are here.
+        fabric: fabric of several processes, all of which are here.
     """
 
     def __init__(self, model: nn.Module, fabric: Fabric) -> None:

@@ -1,4 +1,4 @@
-"""From a device to the host in one copy: a wait costs as much as a dozen small operations, however little arrives."""
+"""Copies from a device to the host in one: a wait costs as much as a dozen small operations, however little arrives."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 
 def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same tensors in host memory, without gradients; those that lie there already stay what they are.
+    """Copies of tensors in host memory, without gradients; those that lie there already stay what they are.
 
     Args:
-        tensors: of any types and shapes; what is not on the host lies on one device. Views that lie one behind the
+        tensors: any types and shapes; those that are not on the host lie on one device. Views that lie one behind the
             other in one buffer cost no more than one of them.
     """
     copies = list(tensors)

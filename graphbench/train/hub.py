@@ -10,7 +10,7 @@ PREFIX = "hf://"
 PARAMETERS = "model.safetensors"
 """Parameters in a folder that ``graphbench export`` has written."""
 FILES = (PARAMETERS, "config.yaml", "record.json", "data_info.json")
-"""What is downloaded: nothing that is ever run."""
+"""Files that are downloaded: nothing that is ever run."""
 
 
 def local_folder(source: str | Path) -> Path:

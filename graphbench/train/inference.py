@@ -43,11 +43,11 @@ class Inference:
 
     Attributes:
         fabric: launched.
-        model: with its trained parameters.
+        model: model with its trained parameters.
         task: loss and metrics.
         loaders: batches of all splits.
         folder: run directory, where results are written.
-        best_epoch: of the run that the parameters come from.
+        best_epoch: best epoch of the run that the parameters come from.
     """
 
     fabric: Fabric

@@ -53,7 +53,7 @@ class Observer(_ChildProcessObserver):
 
     Args:
         main: number of the first process.
-        others: that it has started.
+        others: processes that it has started.
         seconds: between two looks.
         time_to_tell: seconds until the first process is killed.
     """

@@ -137,10 +137,10 @@ class WandbLogger(Reporter):
     Args:
         project: W&B project.
         entity: W&B entity, None for the user's own.
-        name: of the run.
-        config: shown with the run.
+        name: name of the run.
+        config: configuration shown with the run.
         group: the runs that are averaged in W&B's tables: the seeds, or splits, of one configuration.
-        tags: to filter by.
+        tags: tags to filter by.
         among_others: other runs of the process are open at the same time.
     """
 

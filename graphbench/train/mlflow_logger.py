@@ -26,9 +26,9 @@ class MLflowLogger(Reporter):
 
     Args:
         experiment: groups runs in MLflow.
-        name: of the run.
-        params: shown with the run; cut to 6000 characters each, MLflow's limit.
-        tags: to filter by.
+        name: name of the run.
+        params: parameters shown with the run; cut to 6000 characters each, MLflow's limit.
+        tags: tags to filter by.
     """
 
     def __init__(self, experiment: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
@@ -106,5 +106,5 @@ class MLflowLogger(Reporter):
 
 
 def metric_name(name: str) -> str:
-    """As MLflow takes it, which has letters, digits and ``_-./`` only: ``hits_at_1`` for ``hits@1``."""
+    """Name that MLflow accepts, which has letters, digits and ``_-./`` only: ``hits_at_1`` for ``hits@1``."""
     return re.sub(r"[^/\w.\- ]", "_", name.replace("@", "_at_"))

@@ -28,8 +28,8 @@ def parameter_groups(
     """The trainable parameters as optimizer groups.
 
     Args:
-        model: whose parameters are grouped; frozen ones are left out.
-        weight_decay: for every parameter not named otherwise.
+        model: model whose parameters are grouped; frozen ones are left out.
+        weight_decay: weight decay of every parameter not named otherwise.
         weight_decay_of: module name (a prefix of parameter names, as in ``named_modules``) -> its weight decay; the
             longest matching prefix counts.
         filter_lr: learning rate of modules with ``optimizer_group = "filter"``; None: that of all others. They have no

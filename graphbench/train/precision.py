@@ -20,8 +20,8 @@ class Precision:
     Args:
         name: ``32-true``, ``bf16-true``, ``16-true``, ``64-true`` (weights of that type), ``bf16-mixed`` or
             ``16-mixed`` (weights of 32 bits, autocast). Gradients of float16 are scaled, so that they do not underflow.
-        device: that computes.
-        scaler: of the gradients of ``16-mixed``; None: PyTorch's defaults.
+        device: device that computes.
+        scaler: scaler of the gradients of ``16-mixed``; None: PyTorch's defaults.
     """
 
     def __init__(self, name: str, device: torch.device, scaler: torch.amp.GradScaler | None = None) -> None:
@@ -43,7 +43,7 @@ class Precision:
         return module if self.weights is None else module.to(self.weights)
 
     def convert_output(self, output: Tensor) -> Tensor:
-        """What a model returned, in the default type outside of :meth:`forward_context`."""
+        """Output of a model, in the default type outside of :meth:`forward_context`."""
         converts = self._products is not None or self.weights is not None
         return output.to(torch.get_default_dtype()) if converts and output.is_floating_point() else output
 

@@ -131,7 +131,7 @@ class PredictionBuffer:
         return {name: float(value) for name, value in values.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint in the middle of an epoch keeps and other processes receive, on the CPU."""
+        """State that a checkpoint in the middle of an epoch keeps and other processes receive, on the CPU."""
         cpu = torch.device("cpu")
         return {
             "losses": _moved(self.losses, cpu),

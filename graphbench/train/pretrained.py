@@ -106,7 +106,7 @@ def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[st
 
     Args:
         run: folder of a run, or one that ``graphbench export`` has written.
-        settings: of the configuration in its ``config.yaml``.
+        settings: settings of the configuration in its ``config.yaml``.
         code: sources of its plug-ins by name.
 
     Raises:
@@ -129,7 +129,7 @@ def check_base(folder: str, run_id: int, base: str) -> None:
 
     Args:
         folder: ``pretrained.dir``.
-        run_id: of the run that starts.
+        run_id: number of the run that starts.
         base: folder of the run that it is to start from.
 
     Raises:

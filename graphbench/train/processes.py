@@ -24,7 +24,7 @@ class Processes(Fabric):
         accelerator: ``cpu``, ``cuda`` (or ``gpu``), ``mps``, ``auto``.
         devices: processes on this machine, or numbers of its devices.
         num_nodes: machines.
-        timeout: that a process waits for others.
+        timeout: time that a process waits for others.
         precision: name of the number format.
     """
 
@@ -70,5 +70,5 @@ class Processes(Fabric):
         self._lightning.backward(self.precision.scaled(loss))
 
     def broadcast(self, item: T) -> T:
-        """What the first process has."""
+        """Item of the first process."""
         return self._lightning.broadcast(item)

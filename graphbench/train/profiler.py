@@ -1,4 +1,4 @@
-"""Where the time of a run goes: a table of all its steps, and a few of them under PyTorch's profiler."""
+"""Time of a run by part: a table of all its steps, and a few of them under PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Profiler(Reporter):
 
     Args:
         steps: training steps that are watched.
-        model: whose layers are told apart.
+        model: model whose layers are told apart.
     """
 
     def __init__(self, steps: int, model: nn.Module) -> None:

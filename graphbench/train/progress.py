@@ -29,8 +29,8 @@ class ProgressBar(Reporter):
     moments of its own choosing. A terminal that was closed, or a full disk behind standard error, ends no training.
 
     Args:
-        console: where to draw; default: standard error, which leaves standard output to the results.
-        title: shown in front, e.g. the name of the configuration and the seed.
+        console: console to draw on; default: standard error, which leaves standard output to the results.
+        title: text shown in front, e.g. the name of the configuration and the seed.
         lines: a line now and then, on a terminal, too.
     """
 

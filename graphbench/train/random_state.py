@@ -42,7 +42,7 @@ class OwnGenerators:
     other streams may still be reading.
 
     Args:
-        device: of the training; the states begin as they are now.
+        device: device of the training; the states begin as they are now.
     """
 
     def __init__(self, device: torch.device) -> None:

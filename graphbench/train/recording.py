@@ -21,7 +21,7 @@ from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally
 
 LARGEST_DIFFERENCE = 1e-3
-"""Of gradients, relative to the largest, between a replay and the work itself: the same kernels on the same numbers
+"""Difference of gradients, relative to the largest, between a replay and the work: the same kernels on the same numbers
 differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
 
 _PLACE = 3  # numbers of a place
@@ -32,7 +32,7 @@ class CaptureFailed(RuntimeError):
 
     @classmethod
     def because_of(cls, error: Exception) -> CaptureFailed:
-        """With what an error says first; one that has nothing to do with capturing is raised again without a graph.
+        """Failure with what an error says first; one unrelated to capturing is raised again without a graph.
 
         CUDA refuses to end what it has refused a part of, so that the last error says that there was another.
         """
@@ -42,12 +42,12 @@ class CaptureFailed(RuntimeError):
 
 
 class BatchInput:
-    """What recorded work reads about its batch: place in the pass and graph numbers, one copy from the host.
+    """Numbers that recorded work reads about its batch: place in the pass and graph numbers, one copy from the host.
 
     Args:
         numbers: (B,) int64 graph numbers of a first batch, on the host.
-        place: of that batch.
-        device: of the work.
+        place: place of that batch.
+        device: device of the work.
     """
 
     def __init__(self, numbers: Tensor, place: Place, device: torch.device) -> None:
@@ -78,13 +78,13 @@ class BatchInput:
 
 
 class Snapshot:
-    """Everything that work changes: parameters, buffers, moments, random numbers, gradients that it adds to, scales.
+    """State that work changes: parameters, buffers, moments, random numbers, gradients that it adds to, scales.
 
     Args:
-        model: of the work.
-        optimizer: of the work, if it moves parameters.
+        model: model of the work.
+        optimizer: optimizer of the work, if it moves parameters.
         adds_gradients: whether the work adds to gradients that are there before it; else it begins without any.
-        precision: of the work, whose scale of float16 losses it changes.
+        precision: precision of the work, whose scale of float16 losses it changes.
     """
 
     def __init__(
@@ -125,22 +125,22 @@ class Snapshot:
         set_random_state(self._random)
 
     def forget_gradients(self) -> None:
-        """Those in a graph's memory: work without it must not add to them."""
+        """Drops gradients in a graph's memory: work without it must not add to them."""
         if self._optimizer is not None and not self._adds_gradients:
             self._optimizer.zero_grad()
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What is recorded.
+    """Work that is recorded.
 
     Attributes:
         run: does it on the batch of ``batch`` and writes into ``tally``.
-        batch: its input.
-        tally: where its numbers go.
-        place: of the batch.
+        batch: input of the work.
+        tally: tally that its numbers go to.
+        place: place of the batch.
         rows: predictions of the batch that count.
-        graphs: of the batch.
+        graphs: number of graphs of the batch.
     """
 
     run: Callable[[], None]
@@ -152,7 +152,7 @@ class Work:
 
     @property
     def output(self) -> StepOutput:
-        """What it left in the tally."""
+        """Numbers that the work left in the tally."""
         return self.tally.read(self.place, self.rows, self.graphs)
 
 
@@ -167,7 +167,7 @@ def record(
     Args:
         graphs: makes graphs.
         work: done twice, and recorded.
-        before: what it changes, as it is now.
+        before: state that the work changes, as it is now.
         while_working: entered around the work, not around a replay.
 
     Raises:
@@ -216,13 +216,13 @@ def _numbers(output: StepOutput) -> list[Tensor]:
 
 @dataclass
 class _Result:
-    """What work did.
+    """Results of some work.
 
     Attributes:
         output: copies of what it left in the tally: loss, targets, predictions, statistics.
-        gradients: after clipping.
+        gradients: gradients after clipping.
         buffers: running statistics and the like.
-        moves: of the parameters.
+        moves: changes of the parameters.
     """
 
     output: list[Tensor]
@@ -232,7 +232,7 @@ class _Result:
 
     @classmethod
     def of(cls, work: Work, before: Snapshot) -> _Result:
-        """Of the work that was just done."""
+        """Result of the work that was just done."""
         parameters = list(before.model.parameters())
         return cls(
             [tensor.clone() for tensor in _numbers(work.output)],
@@ -242,7 +242,7 @@ class _Result:
         )
 
     def difference(self, expected: _Result) -> str | None:
-        """What is not as expected; None where all is. Waits for the device."""
+        """First difference from the expected result; None where there is none. Waits for the device."""
         if [each is None for each in self.gradients] != [each is None for each in expected.gradients]:
             return "other parameters have gradients"
         for ours, theirs in zip(self.output, expected.output, strict=True):

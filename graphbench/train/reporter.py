@@ -38,15 +38,15 @@ class EpochReport:
     """An epoch is over.
 
     Attributes:
-        epoch: its number, from 0.
+        epoch: number of the epoch, from 0.
         max_epoch: epochs in all.
         metric: the selecting metric.
         stats: split -> its line in stats.json; ``val`` and ``test`` in evaluated epochs only.
         best_epoch: best epoch so far.
         best: split -> its values at ``best_epoch``.
         improved: True when this epoch is the best one.
-        seconds: of this epoch.
-        seconds_total: of all epochs so far.
+        seconds: seconds of this epoch.
+        seconds_total: seconds of all epochs so far.
         seconds_left: estimate for the rest.
     """
 

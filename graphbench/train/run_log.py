@@ -28,10 +28,10 @@ class RunLog:
     Args:
         path: the run directory.
         history: lines of ``stats.json``.
-        reporters: told about progress.
-        settings: of the trainer.
+        reporters: reporters told about progress.
+        settings: settings of the trainer.
         params: trainable parameters of the model.
-        device: whose memory is reported, where it is a GPU.
+        device: device whose memory is reported, where it is a GPU.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class RunLog:
         """An epoch is over.
 
         Args:
-            state: with the seconds of this epoch, still at its number.
+            state: state with the seconds of this epoch, still at its number.
             values: loss and metrics per split.
-            predictions: they come from.
+            predictions: predictions that they come from.
             lr: learning rate that the epoch began with.
-            seconds: of this epoch.
+            seconds: seconds of this epoch.
             improved: whether it is the best one so far.
         """
         seconds_left = (self._settings.max_epoch - state.epoch - 1) * state.seconds / (state.epoch + 1)

@@ -19,7 +19,7 @@ class Schedule(ABC):
     """Sets the optimizer's rates; constructing it sets those of epoch 0.
 
     Args:
-        optimizer: its groups' ``lr`` at this moment are the base rates.
+        optimizer: optimizer whose groups' ``lr`` at this moment are the base rates.
     """
 
     def __init__(self, optimizer: FromContext[Optimizer]) -> None:
@@ -58,7 +58,7 @@ class Schedule(ABC):
         return lr
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """State that a checkpoint keeps."""
         return {"epoch": self.epoch, "base_lrs": list(self.base_lrs)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ def seed_everything(seed: int, process: int = 0) -> None:
     """Seeds torch (all devices), numpy and Python.
 
     Args:
-        seed: of the run.
+        seed: seed of the run.
         process: rank in a data-parallel run, where processes are to draw different numbers.
     """
     seed += process * PROCESS_STEP

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")]
-"""Those of them that the system has."""
+"""Signals for stopping that the system has."""
 
 
 class StopRequest:

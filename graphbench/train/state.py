@@ -1,4 +1,4 @@
-"""Everything a run needs to continue as if it had never stopped: collected for a checkpoint, and put back."""
+"""State that a run needs to continue as if it had never stopped: collected for a checkpoint, and put back."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from graphbench.train.schedule import Schedule
 
 @dataclass
 class TrainerState:
-    """What changes while training, apart from model, optimizer, schedule and random generators.
+    """State that changes while training, apart from model, optimizer, schedule and random generators.
 
     Attributes:
-        epoch: in progress, or next.
-        batches_done: of that epoch.
+        epoch: number of the epoch in progress, or of the next.
+        batches_done: batches of that epoch that are done.
         buffer: predictions of those batches.
-        seconds: of all epochs before.
+        seconds: seconds of all epochs before.
         epoch_seconds: spent in this epoch before the last resumption.
         val_loss: the latest known one.
         best: the best epoch so far.
@@ -86,9 +86,9 @@ def unpack(
     """Inverse of :func:`pack`: fills the objects and returns the rest.
 
     Args:
-        content: of a checkpoint.
-        source: its path, for messages.
-        fabric: of the resumed run.
+        content: content of a checkpoint.
+        source: path of the checkpoint, for messages.
+        fabric: fabric of the resumed run.
         model: receives its parameters and buffers.
         optimizer: receives its moments and rates.
         schedule: receives its epoch and base rates.

@@ -16,7 +16,7 @@ from graphbench.structures.side_stream import side_stream_of
 
 @functools.cache
 def recording_errors() -> tuple[type[Exception], ...]:
-    """What warming up, recording or replaying ends with where work cannot be captured.
+    """Errors of warming up, recording or replaying where work cannot be captured.
 
     PyTorch and CUDA raise ``RuntimeError``. Triton has a base class of its own, for kernels that do not compile or
     that need more shared memory than the device has.
@@ -57,7 +57,7 @@ class StepGraphs(ABC):
 
 
 class _Together:
-    """What graphs that are recorded on one stream share: the memory pool of the next one, and when they end."""
+    """State shared by graphs that are recorded on one stream: the memory pool of the next one, and when they end."""
 
     def __init__(self) -> None:
         self.pool: Any = torch.cuda.graph_pool_handle()
@@ -74,8 +74,8 @@ class CudaStepGraph(StepGraph):
 
     Args:
         together: with the others that are recorded on the stream.
-        stream: on which work is recorded.
-        side: beside it, see :mod:`graphbench.structures.side_stream`.
+        stream: stream that work is recorded on.
+        side: stream beside it, see :mod:`graphbench.structures.side_stream`.
     """
 
     def __init__(self, together: _Together, stream: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
@@ -127,7 +127,7 @@ class CudaStepGraphs(StepGraphs):
     2.12 a graph that ends frees that memory (its issue 193402), however many others were recorded on the stream.
 
     Args:
-        device: of all work.
+        device: device of all work.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: its parts, timed while a run is profiled and free of cost otherwise."""
+"""Time of a step by part, measured while a run is profiled and free of cost otherwise."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class StepClock:
     piece, and the parts in it are not told apart.
 
     Args:
-        device: that computes.
-        model: whose layers are timed.
+        device: device that computes.
+        model: model whose layers are timed.
     """
 
     def __init__(self, device: torch.device, model: nn.Module) -> None:

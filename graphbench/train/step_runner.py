@@ -24,7 +24,7 @@ class StepRunner:
 
     Args:
         step: forward, backward and update.
-        loaders: of the batches.
+        loaders: loaders of the batches.
         captured: steps by replay, or None.
         required: whether it is an error that a step cannot be captured (``train.capture: always``).
     """
@@ -43,7 +43,7 @@ class StepRunner:
         """Records the steps of all kinds of batches, so that no kernel is compiled in the middle of an epoch.
 
         Args:
-            epoch: that comes next; its batches and those of the one after are looked at, a plan at a time.
+            epoch: number of the next epoch; its batches and those of the one after are looked at, a plan at a time.
             group: batches whose gradients are added up.
 
         Raises:
@@ -109,7 +109,7 @@ class StepRunner:
         return self._attempt(partial(self._captured, plan, begins_group, ends_group), begins_group)
 
     def _attempt(self, work: Callable[[], T], begins_group: bool) -> T | None:
-        """What captured work returns; None, and no captured steps from here on, where it cannot be captured."""
+        """Result of captured work; None, and no captured steps from here on, where it cannot be captured."""
         try:
             return work()
         except CaptureFailed as failed:

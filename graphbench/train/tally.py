@@ -22,7 +22,7 @@ _LEVELS: tuple[_Level, ...] = get_args(_Level)
 
 @dataclass(frozen=True, eq=False)
 class StepOutput:
-    """What a step leaves for logs and metrics.
+    """Numbers that a step leaves for logs and metrics.
 
     Attributes:
         loss: () of the batch; None where it is not wanted.
@@ -39,12 +39,12 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a batch lies in a pass.
+    """Place of a batch in a pass.
 
     Attributes:
-        batch: its number.
-        row: its first prediction.
-        graph: its first graph.
+        batch: number of the batch.
+        row: first prediction of the batch.
+        graph: first graph of the batch.
     """
 
     batch: int
@@ -60,9 +60,9 @@ class Tally:
     """Buffers of one pass; the next one begins at the start again.
 
     Args:
-        batches: of a pass, at most.
+        batches: most batches of a pass.
         rows: predictions of a pass that count, at most.
-        graphs: of a pass, at most; 0 where there are no statistics.
+        graphs: most graphs of a pass; 0 where there are no statistics.
     """
 
     def __init__(self, batches: int, rows: int, graphs: int = 0) -> None:
@@ -78,8 +78,8 @@ class Tally:
         """The place of the next batch.
 
         Args:
-            rows: its predictions that count.
-            graphs: its graphs.
+            rows: predictions of the batch that count.
+            graphs: graphs of the batch.
         """
         place = self._next
         self._next = Place(place.batch + 1, place.row + rows, place.graph + graphs)
@@ -89,7 +89,7 @@ class Tally:
 
     @property
     def beyond(self) -> Place:
-        """Behind all places: what is written there is lost."""
+        """Place behind all others: what is written there is lost."""
         return self._end
 
     def write(self, place: Tensor, output: StepOutput) -> None:
@@ -99,7 +99,7 @@ class Tally:
 
         Args:
             place: (3,) int64 of :meth:`Place.tensor`, on the device.
-            output: of the batch, real rows first.
+            output: output for the batch, real rows first.
         """
         fields: list[tuple[str, _Level, Tensor]] = [("kept", "row", output.kept), ("true", "row", output.true)]
         if output.loss is not None:
@@ -110,7 +110,7 @@ class Tally:
         put_rows(place, [values.detach() for *_, values in fields], buffers, levels)
 
     def read(self, place: Place, rows: int, graphs: int = 0) -> StepOutput:
-        """What was written, as views; arguments as for :meth:`reserve`."""
+        """Output of a batch as it was written, as views; arguments as for :meth:`reserve`."""
         loss = self._buffers.get("loss")
         return StepOutput(
             None if loss is None else loss[place.batch],

@@ -61,16 +61,16 @@ class Trainer:
         model: called with a :class:`~graphbench.structures.GraphBatch`; moved to the fabric's device.
         task: loss and metrics.
         loaders: batches of all splits.
-        optimizer: over the model's parameters.
-        schedule: of that optimizer's learning rates.
+        optimizer: optimizer over the model's parameters.
+        schedule: schedule of that optimizer's learning rates.
         settings: epochs, periods, accumulation, clipping.
-        run: where everything is written, by the first process only; an existing state in it is continued.
-        reporters: told about progress, in the first process only.
+        run: folder that everything is written to, by the first process only; an existing state in it is continued.
+        reporters: reporters told about progress, in the first process only.
         graphs: records steps and evaluations; None: CUDA graphs on a GPU, nothing elsewhere.
         stop: asks for the end; None: one of its own.
 
     Attributes:
-        state: what changes while training.
+        state: state that changes while training.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ class TrainingStep:
 
     Args:
         fabric: launched.
-        forward: of the model, from ``fabric.setup``.
-        optimizer: of its parameters.
+        forward: forward pass of the model, from ``fabric.setup``.
+        optimizer: optimizer of its parameters.
         task: loss.
         settings: clipping.
 
@@ -49,7 +49,7 @@ class TrainingStep:
 
     @property
     def precision(self) -> Precision:
-        """Of the step; holds the scale of float16 losses."""
+        """Precision of the step; holds the scale of float16 losses."""
         return self._fabric.precision
 
     def backward(self, on_device: DeviceBatch, *, ends_group: bool = True) -> StepOutput:

@@ -40,8 +40,8 @@ def take_turns(
     """Does all trainings to their ends, one turn of each at a time. One that fails leaves the others alone.
 
     Args:
-        trainings: by the name that messages call them.
-        device: of all of them.
+        trainings: trainings by the name that messages call them.
+        device: device of all of them.
         tell: called with name and exception of a training when it fails.
 
     Raises:
@@ -73,9 +73,9 @@ class _Training:
     """A training and what it has for itself, while others have turns.
 
     Args:
-        name: for messages.
+        name: name for messages.
         work: not begun.
-        device: of its tensors.
+        device: device of its tensors.
     """
 
     def __init__(self, name: str, work: Turns[None], device: torch.device) -> None:
@@ -107,7 +107,7 @@ class _Training:
 
 
 def _kept(error: Exception) -> Exception:
-    """What a user is told of an error, without the frames in which it was raised: they hold the training's memory."""
+    """Error without the frames in which it was raised, as a user is told: they hold the training's memory."""
     if isinstance(error, Interrupted):
         return Interrupted(str(error))
     told = told_to_user(error)

@@ -12,10 +12,10 @@ from graphbench.contract import has_abstract_methods
 from graphbench.data.store import GraphStore
 
 Level = Literal["node", "edge", "pair", "edge_set", "hops"]
-"""What a row of an output belongs to."""
+"""Kind of the rows of an output."""
 
 Input = Literal["edge_index", "x", "edge_attr"]
-"""What a transform may read of a store."""
+"""Field of a store that a transform may read."""
 
 
 class Transform(ABC):
@@ -43,9 +43,9 @@ class Transform(ABC):
     Attributes:
         registered_name: name in the configuration, set by ``@register``; until then that of the class.
         version: raised whenever the same arguments give other numbers than before.
-        level: what a row of an output belongs to, see the table; set in the constructor where it depends on arguments.
+        level: kind of the rows of an output, see the table; set in the constructor where it depends on arguments.
         outputs: every name that the result may have.
-        reads: what the result depends on besides the number of nodes.
+        reads: fields that the result depends on besides the number of nodes.
     """
 
     registered_name: ClassVar[str]

@@ -22,7 +22,7 @@ class PartTransform(JointTransform):
     """An edge set that is made of some graphs at a time, as one simple graph.
 
     Attributes:
-        attr_type: of its ``attr``.
+        attr_type: type of the edge set's ``attr``.
     """
 
     version: ClassVar[int] = 1
@@ -88,7 +88,7 @@ class _OfRings(PartTransform):
 
 @register("Rings")
 class Rings(_OfRings):
-    """Rings of graphs; argument as above.
+    """Rings of every graph.
 
     Returns:
         ``index`` (2, R) int32 the smallest node of every ring, twice, by graph and length, ``ptr`` (G+1,), and ``attr``
@@ -106,7 +106,7 @@ class Rings(_OfRings):
 
 @register("RingEdges")
 class RingEdges(_OfRings):
-    """The edges around every ring; argument as above.
+    """Edges around every ring; argument as :class:`Rings`.
 
     Returns:
         ``index`` (2, M) int32 the smaller and the larger end of every edge of a ring, by ring, ``ptr`` (G+1,), and

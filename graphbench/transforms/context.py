@@ -1,4 +1,4 @@
-"""What the configuration offers to transforms."""
+"""Values of the configuration that transforms may take."""
 
 from __future__ import annotations
 

@@ -179,9 +179,9 @@ def random_potentials(laplacian: SparseLaplacian, rows: int, seed: int) -> Itera
     """Potentials L^+ B^T C^(1/2) s / sqrt(rows) for vectors s of random signs, one sign per pair of joined nodes.
 
     Args:
-        laplacian: of the graph.
+        laplacian: Laplacian of the graph.
         rows: vectors.
-        seed: of the signs.
+        seed: seed of the signs.
 
     Yields:
         Number of the first vector, and (n, w) potentials of w vectors.

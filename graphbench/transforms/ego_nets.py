@@ -19,7 +19,7 @@ _MEMBERS = 1 << 20  # nodes of the nets of one block of graphs, about (some 100 
 
 @register("EgoNetEdges")
 class EgoNetEdges(Transform):
-    """For every node k the edges both of whose ends are at most ``hops`` hops away from k.
+    """Edges of the ego net of every node k: both ends are at most ``hops`` hops away from k.
 
     The nets' nodes are the lists of :class:`~graphbench.transforms.hop_neighbors.HopNeighbors` with this cut-off: a
     directed edge is walked from source to target only.

@@ -44,7 +44,7 @@ class Expander(Transform):
             of the list that holds every node d times; ``Hamiltonian``: the two directions of d random cycles through
             all nodes, which joins no node to itself. ``Random-d2`` is another spelling of ``Random-d-2``.
         max_num_iters: draws per graph.
-        seed: of the draws. A graph's expander depends on the seed, its number in the store and its size only.
+        seed: seed of the draws. A graph's expander depends on the seed, its number in the store and its size only.
 
     Returns:
         ``index`` (2, M) int32 numbered inside each graph, ``ptr`` (G+1,). M = 2 d n per graph, n (n - 1) for one of up

@@ -61,7 +61,7 @@ class _OfLevels(PartTransform):
 
 @register("Hierarchy")
 class Hierarchy(_OfLevels):
-    """The nodes of all levels, each with the cluster that it is in; arguments as above.
+    """Nodes of all levels of a hierarchy, each with the cluster that it is in; arguments of :class:`_OfLevels`.
 
     Returns:
         ``index`` (2, M) int32 the name of every node (see :class:`Level`) and that of its cluster, which on the last
@@ -81,7 +81,7 @@ class Hierarchy(_OfLevels):
 
 @register("HierarchyPairs")
 class HierarchyPairs(_OfLevels):
-    """Pairs of distinct nodes of a level within ``hops`` of each other; other arguments as above.
+    """Pairs of distinct nodes of a level within ``hops`` of each other; other arguments as :class:`Hierarchy`.
 
     Args:
         coarsening: see above.

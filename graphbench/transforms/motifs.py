@@ -50,7 +50,7 @@ class _OfMotifs(PartTransform):
 
 @register("Motifs")
 class Motifs(_OfMotifs):
-    """The motifs of graphs; arguments as above.
+    """Motifs of every graph.
 
     Returns:
         ``index`` (2, S) int32 the smallest node of every motif, twice, ``ptr`` (G+1,), and ``attr`` (S,) int32 its kind
@@ -68,7 +68,7 @@ class Motifs(_OfMotifs):
 
 @register("MotifNodes")
 class MotifNodes(_OfMotifs):
-    """The nodes of every motif; arguments as above.
+    """Nodes of every motif; arguments as :class:`Motifs`.
 
     Returns:
         ``index`` (2, M) int32 the nodes of motifs, twice, by motif, ``ptr`` (G+1,), and ``attr`` (M,) int32 the number

@@ -23,7 +23,7 @@ class _Partitioned(PartTransform):
 
     Args:
         patches: P.
-        hops: by which patches are extended.
+        hops: number of hops by which patches are extended.
         method: ``bisection``: halves of halves, each the first nodes of a breadth-first search; ``metis``: METIS's
             recursive bisection, by the package pymetis.
     """
@@ -43,7 +43,7 @@ class _Partitioned(PartTransform):
 
 @register("Patches")
 class Patches(_Partitioned):
-    """Which nodes are in which patch; arguments as above.
+    """Nodes of every patch.
 
     Returns:
         ``index`` (2, M) int32 the node of every membership, twice, ``ptr`` (G+1,), and ``attr`` (M,) int64 its patch,
@@ -59,7 +59,7 @@ class Patches(_Partitioned):
 
 @register("PatchEdges")
 class PatchEdges(_Partitioned):
-    """The edges inside every patch; arguments as above.
+    """Edges inside every patch; arguments as :class:`Patches`.
 
     Returns:
         ``index`` (2, M) int32 source and target of every edge in a patch, ``ptr`` (G+1,), and ``attr`` (M, 3) int64:

@@ -22,7 +22,7 @@ from graphbench.transforms.random_walk_se import RandomWalkSE
 
 @register("RandomWalkEdgeSE")
 class RandomWalkEdgeSE(StackTransform):
-    r"""Probability that a walk of k steps leads from the source of an edge to its target, for 0 and several more k.
+    r"""Random-walk encoding of edges: probability that k steps lead from source to target, for 0 and several more k.
 
     .. math:: P = D^{-1} A, \qquad s_{ij,k} = (P^k)_{ij}
 

@@ -23,7 +23,7 @@ _ROUNDING = 1e-13  # what is left of a probability of 0 in the sum over a spectr
 
 @register("RandomWalkSE")
 class RandomWalkSE(StackTransform):
-    r"""Probability that a walk of k steps ends where it began, for several k.
+    r"""Random-walk structural encoding: probability that a walk of k steps ends where it began, for several k.
 
     .. math:: P = D^{-1} A, \qquad s_{ik} = (P^k)_{ii}
 

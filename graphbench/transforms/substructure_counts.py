@@ -17,7 +17,7 @@ from graphbench.transforms.base import Level, Transform
 
 @register("SubstructureCounts")
 class SubstructureCounts(Transform):
-    r"""How many cycles and cliques of each size a node lies on.
+    r"""Counts of the cycles and cliques of each size that a node lies on.
 
     .. math:: c_i^H = |\{ S \subseteq G : S \cong H, \, i \in V_S \}|, \qquad
         c_{ij}^H = |\{ S \subseteq G : S \cong H, \, ij \in E_S \}|
@@ -98,7 +98,9 @@ class SubstructureCounts(Transform):
 
 @register("EdgeSubstructureCounts")
 class EdgeSubstructureCounts(SubstructureCounts):
-    """How many cycles and cliques of each size an edge lies on; equations and arguments of :class:`SubstructureCounts`.
+    """Counts of the cycles and cliques of each size that an edge lies on.
+
+    Equations and arguments of :class:`SubstructureCounts`.
 
     Returns:
         ``counts`` (E, columns) int32.

@@ -69,7 +69,7 @@ class CustomGraphs(DatasetBuilder):
         function: ``package.module:name`` or ``file.py:name``; called without arguments.
         metric: name of the metric; None: accuracy, mae (regression) or ap (multilabel).
         node_types: categories per column of integer node features; None: largest value seen, plus one.
-        edge_types: the same for edge features.
+        edge_types: categories per column of integer edge features; None: largest value seen, plus one.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class CustomGraphs(DatasetBuilder):
         """A store of the graphs, a card of what they look like, and the splits that they carry.
 
         Args:
-            graphs: at least one.
+            graphs: graphs, at least one.
             code: hash of the source that made them, by its name.
 
         Raises:

@@ -21,7 +21,7 @@ _SOURCES = {
 
 @register("EgoGraphs")
 class EgoGraphs(DatasetBuilder):
-    """One graph per node, sampled once: the classes and the split are those of the nodes.
+    """Ego graphs of the nodes of one graph, sampled once; classes and split are those of the nodes.
 
     Paper: Decoupling the Depth and Scope of Graph Neural Networks (ShaDow), https://arxiv.org/abs/2012.01380; in
     a survey of graph transformers, https://arxiv.org/abs/2202.08455.
@@ -30,7 +30,7 @@ class EgoGraphs(DatasetBuilder):
         name: ``Flickr``, ``ogbn-arxiv``, ``Reddit`` or ``Yelp``.
         depth: hops around a node.
         neighbors: neighbours drawn per node and hop.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Differences from the survey's program: neighbourhoods are drawn once, not anew whenever a node is visited. Features
     of all graphs lie in memory: about 8 GiB for Flickr, 4 GiB for ogbn-arxiv; with 5 neighbours at most 17 GiB for

@@ -20,7 +20,7 @@ _PIECE = 2**20
 
 @register("ErdosRenyi")
 class ErdosRenyi(DatasetBuilder):
-    """G(N, p) with p = degree / N, normal features and uniform classes, for measurements of time and memory.
+    """Random graph G(N, degree / N) with normal features and uniform classes, for measurements of time and memory.
 
     Paper: A Scalable and Effective Alternative to Graph Transformers (GECO), https://arxiv.org/abs/2406.12059, Table
     10: N = 512, 1024, ... up to 2,097,152 (``nodes``), p = 10 / N and 108 features, which are the defaults. A graph of
@@ -32,7 +32,7 @@ class ErdosRenyi(DatasetBuilder):
         degree: N p, the mean degree is (N - 1) p.
         features: columns, independent standard normal numbers.
         classes: number of classes, each equally likely at every node.
-        seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
+        seed: seed of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
     names = ("none", "ErdosRenyi")

@@ -24,7 +24,7 @@ from graphbench.errors import check_at_least
 from graphbench.registry import FromContext, register
 
 _GROUPS = 16
-"""Of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
+"""Groups of the nodes of a graph with many labels per node; the nodes of a group have the same labels."""
 
 _SPLIT, _LABELS = 100, 101
 """Random streams, next to those of :func:`~graphbench.data.large.generator.power_law`."""
@@ -35,11 +35,11 @@ class _Shape(NamedTuple):
 
     Attributes:
         original: the card of the published graph.
-        pairs: of neighbours, each counted once.
+        pairs: number of pairs of neighbours, each counted once.
         parts: nodes in training, validation and test in the published split; all others have no label.
         homophily: fraction of the pairs that are of one class.
-        exponent: of the power law of the degrees.
-        noise: of the features, see :class:`GeneratedLike`.
+        exponent: exponent of the power law of the degrees.
+        noise: noise of the features, see :class:`GeneratedLike`.
     """
 
     original: DatasetCard
@@ -88,7 +88,7 @@ class GeneratedLike(DatasetBuilder):
             ``pokec`` or ``ogbn-papers100M``.
         scale: nodes, as a fraction of those of the original.
         degree: mean number of neighbours; None: that of the original.
-        seed: of the data set; independent of the seed of the run, so that repeats see the same graph.
+        seed: seed of the data set; independent of the seed of the run, so that repeats see the same graph.
     """
 
     names = tuple(_SHAPES)
@@ -128,7 +128,7 @@ class GeneratedLike(DatasetBuilder):
 
     @property
     def card(self) -> DatasetCard:
-        """That of the original without its counts: the number of edges is random."""
+        """Card of the original without its counts: the number of edges is random."""
         return self._shape.original.replace(
             name=f"{self._shape.original.name}-like-{self.nodes}",
             edge_in=0,

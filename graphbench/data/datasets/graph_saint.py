@@ -150,7 +150,7 @@ class Reddit2(_GraphSAINT):
 
 @register("PyG-Reddit")
 class Reddit(_OneGraph):
-    """The same posts with five times the edges. Paper: GraphSAGE, https://arxiv.org/abs/1706.02216.
+    """Posts commented by the same users, with five times the edges. Paper: GraphSAGE, https://arxiv.org/abs/1706.02216.
 
     Args:
         name: ``none``: there is one such graph.

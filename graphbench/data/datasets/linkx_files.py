@@ -104,7 +104,7 @@ def quantile_classes(values: np.ndarray, classes: int) -> np.ndarray:
 
     Args:
         values: (N,) numbers, NaN allowed.
-        classes: how many.
+        classes: number of classes.
     """
     bounds = np.nanquantile(values, np.arange(1, classes) / classes)
     return np.where(np.isnan(values), -1, np.searchsorted(bounds, values, side="right"))

@@ -13,7 +13,7 @@ _KNOWLEDGE_GRAPHS = ("ogbl-wikikg2", "ogbl-biokg")
 
 @register("OGB")
 class OGB(DatasetCollection):
-    """One format for many data sets, as in GraphGPS. The builder of a data set takes the arguments that it has.
+    """Graphs of the Open Graph Benchmark. The builder of a data set takes the arguments that it has.
 
     Args:
         name: e.g. ``ogbg-molhiv``, ``peptides-functional``, ``PCQM4Mv2-subset``, ``ogbn-arxiv``; ``ogbg_molhiv`` is

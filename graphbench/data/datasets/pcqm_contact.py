@@ -122,8 +122,8 @@ def contact_store(read: dict[str, np.ndarray], seed: int) -> GraphStore:
     """Molecules with at least one contact, with their positive and negative pairs.
 
     Args:
-        read: from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.
-        seed: of the pairs that are no contact.
+        read: arrays from :func:`~graphbench.data.files.molecules.molecules` with ``contacts``.
+        seed: seed of the pairs that are no contact.
     """
     kept = read["num_contacts"] > 0
     nodes, edges, contacts = (read[name][kept] for name in ("nodes", "edges", "num_contacts"))

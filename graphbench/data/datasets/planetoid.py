@@ -161,8 +161,8 @@ def drawn_per_class(request: SplitRequest, *, fraction: float) -> Splits:
     """The random split of the Exphormer release: with the same seed, the very nodes it draws.
 
     Args:
-        request: with the labels.
-        fraction: of every class that trains, rounded down; the rest, shuffled, is halved.
+        request: request with the labels.
+        fraction: share of every class that trains, rounded down; the rest, shuffled, is halved.
     """
     assert request.labels is not None
     generator = torch.Generator().manual_seed(request.seed)

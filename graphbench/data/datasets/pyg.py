@@ -8,7 +8,7 @@ from graphbench.registry import FromContext, register
 
 @register("PyG")
 class PyG(DatasetCollection):
-    """GraphGym's names.
+    """Data sets of PyTorch Geometric under GraphGym's names.
 
     Args:
         name: ``Cora``, ``CiteSeer``, ``PubMed``, ``CoauthorCS``, ``CoauthorPhysics``, ``AmazonComputers``,

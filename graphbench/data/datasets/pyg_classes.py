@@ -94,7 +94,7 @@ def register_class(name: str) -> bool:
     """Registers ``PyG-<Class>``, if PyTorch Geometric has such a data set.
 
     Args:
-        name: with the prefix.
+        name: name with the prefix.
     """
     from torch_geometric import datasets
     from torch_geometric.data import Dataset

@@ -37,7 +37,7 @@ class SBM(DatasetBuilder):
         train_graphs: training graphs; None as published (10,000).
         val_graphs: validation graphs; None as published (2,000; CLUSTER 1,000).
         test_graphs: test graphs; None as published (2,000; CLUSTER 1,000).
-        seed: of the data set; independent of the seed of the run, so that repeats see the same graphs.
+        seed: seed of the data set; independent of the seed of the run, so that repeats see the same graphs.
         communities: communities per graph; None as published (5; CLUSTER 6).
         size_min: nodes of the smallest community.
         size_max: nodes of the largest community, included.

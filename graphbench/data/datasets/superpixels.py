@@ -37,7 +37,7 @@ class _Superpixels(DatasetBuilder):
     Args:
         name: how superpixels are connected: ``edge_wt_region_boundary`` (neighbours in the image; the published
             benchmark), ``edge_wt_only_coord`` or ``edge_wt_coord_feat`` (8 nearest).
-        slic_compactness: of the segmentation: 10 or 30 (the published benchmark).
+        slic_compactness: compactness of the segmentation: 10 or 30 (the published benchmark).
     """
 
     names = tuple(EDGES)

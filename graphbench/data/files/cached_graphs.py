@@ -21,7 +21,7 @@ from graphbench.data.store import GraphStore
 _log = logging.getLogger(__name__)
 
 _LAYOUT = 2
-"""Of the tensors in a file; raised when what is stored changes for every data set."""
+"""Layout of the tensors in a file; raised when what is stored changes for every data set."""
 
 
 def cached_graphs(
@@ -36,12 +36,12 @@ def cached_graphs(
     """The result of ``read``, computed once for the same raw files.
 
     Args:
-        roots: where the cache is.
-        folder: below the cache.
+        roots: folders of data and cache.
+        folder: folder below the cache.
         name: readable beginning of the file name.
         files: raw files; their content is part of the address.
         read: parses them.
-        version: of the parsing code: raise it when the same files give other graphs.
+        version: version of the parsing code: raise it when the same files give other graphs.
         settings: everything else that the result depends on; JSON values.
     """
     key = {

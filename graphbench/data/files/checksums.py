@@ -24,8 +24,8 @@ def remembered_checksum(path: Path, note: Path, compute: Callable[[], str]) -> s
 
     Args:
         path: the file.
-        note: where the note lies; where it cannot be written, the file is read in full every time.
-        compute: gives the checksum.
+        note: file of the note; where it cannot be written, the file is read in full every time.
+        compute: function that gives the checksum.
     """
     seen = _look(path)
     if seen["size"] <= SMALL:

@@ -52,7 +52,7 @@ def download(url: str, target: Path, sha256: str | None = None, timeout: float =
 
     Args:
         url: http, https or file address.
-        target: where it goes; folders are created.
+        target: path of the file; folders are created.
         sha256: expected checksum, None when unknown.
         timeout: seconds without an answer after which an attempt ends.
 
@@ -167,7 +167,7 @@ def download_zip(url: str, folder: Path, members: str, sha256: str | None = None
 
     Args:
         url: address of the zip file.
-        folder: where the files go; created.
+        folder: folder of the files; created.
         members: beginning of the names of the files that are unpacked.
         sha256: expected checksum of the archive, None when unknown.
         timeout: seconds without an answer after which the attempt ends.
@@ -196,7 +196,7 @@ def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None 
 
     Args:
         url: address of the archive.
-        folder: where the files go; created.
+        folder: folder of the files; created.
         strip: leading folders of every path that are left out.
         sha256: expected checksum of the archive, None when unknown.
         timeout: seconds without an answer after which the attempt ends.

@@ -33,11 +33,11 @@ class CitationGraph(NamedTuple):
 
 
 def read_planetoid(folder: Path, name: str) -> CitationGraph:
-    """The same numbers as ``torch_geometric.io.read_planetoid_data``, whose import takes seconds.
+    """Citation graph with the numbers of ``torch_geometric.io.read_planetoid_data``, whose import takes seconds.
 
     Args:
-        folder: of the files.
-        name: in their names, lower case.
+        folder: folder of the files.
+        name: part of the files' names, lower case.
 
     Raises:
         UserError: a file is missing, damaged, or holds something else than arrays.

@@ -28,9 +28,9 @@ class Display:
     """Shows the progress that :func:`report` states inside a ``with`` block; the innermost block counts.
 
     Args:
-        text: what is done, in front of the bar and of every line.
+        text: description of the work, in front of the bar and of every line.
         say: takes lines; where the output is no terminal also how far it is, every 30 seconds.
-        console: where to draw; default: standard error.
+        console: console to draw on; default: standard error.
     """
 
     def __init__(self, text: str, say: Callable[[str], None], console: Console | None = None) -> None:

@@ -66,7 +66,7 @@ def read_pickle(path: Path, *, encoding: str = "ASCII") -> Any:
 
     Args:
         path: the file.
-        encoding: of strings that Python 2 wrote, and ``latin1`` of its arrays.
+        encoding: encoding of strings that Python 2 wrote, and ``latin1`` of its arrays.
 
     Raises:
         UserError: no such file, a damaged one, or one that names anything else.

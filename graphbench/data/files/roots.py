@@ -68,7 +68,7 @@ class Roots:
         Args:
             what: the data set, for messages.
             files: paths relative to a root.
-            urls: where each file can be downloaded from.
+            urls: addresses that each file can be downloaded from.
             sha256: checksums by file, as far as known.
             fetch: instead of ``urls``: puts the files below the folder it is given (archives).
 

@@ -36,11 +36,11 @@ class ShardedTensors:
     """Float32 tensors by name, whose rows come in shards.
 
     Args:
-        folder: of the cache; created.
+        folder: folder of the cache; created.
         name: readable beginning of the file's name.
         key: everything that the tensors depend on; JSON values.
-        shapes: of the whole tensors.
-        shards: how many there are. The shards of another number are others.
+        shapes: shapes of the whole tensors.
+        shards: number of shards. The shards of another number are others.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class ShardedTensors:
         """Puts one shard to its place.
 
         Args:
-            shard: its number, from 0.
-            rows: of every tensor its first row, and the rows.
+            shard: number of the shard, from 0.
+            rows: first row and rows of every tensor.
         """
         with FileLock(self._lock):
             if not self._partial.exists():

@@ -44,7 +44,7 @@ def cached_tensors(
         folder: the cache; created.
         name: readable beginning of the file name, e.g. ``"LapPE"``.
         key: everything the result depends on; JSON values.
-        compute: called when the result is not there.
+        compute: function called when the result is not there.
 
     Returns:
         Tensors by name.

@@ -30,8 +30,8 @@ def allocate(shape: Sequence[int], dtype: torch.dtype, in_memory: int | None = N
     """Uninitialised memory for a tensor on the host, in a file that vanishes with it where it is large.
 
     Args:
-        shape: of the tensor.
-        dtype: of the tensor.
+        shape: shape of the tensor.
+        dtype: type of the tensor.
         in_memory: bytes up to which it is kept in memory; None: :data:`IN_MEMORY`.
 
     Raises:

@@ -47,13 +47,13 @@ def cached_large_graph(
     """The graph that ``write`` leaves in a folder, converted once for the same raw files.
 
     Args:
-        roots: where the cache is.
-        subfolder: below the cache.
+        roots: folders of data and cache.
+        subfolder: folder below the cache.
         name: readable beginning of the folder's name.
         files: raw files; their content is part of the address.
         write: puts ``edge_index.npy``, ``x.npy`` and ``y.npy`` (:func:`~graphbench.data.large.arrays.open_graph`) into
             the folder it is given, each through :func:`once` where it takes long, and returns the published split.
-        version: of the converting code: raise it when the same files give another graph.
+        version: version of the converting code: raise it when the same files give another graph.
         settings: everything else that the result depends on; JSON values.
 
     Returns:

@@ -32,7 +32,7 @@ class Clusters:
     Attributes:
         number: (N,) int32, the cluster of every node.
         count: K.
-        method: how they were found, in words.
+        method: method that found them, in words.
         cut: fraction of the edges (self loops aside) that join two clusters.
     """
 
@@ -60,7 +60,7 @@ class Clusters:
             num_nodes: N.
             count: K clusters.
             method: see above.
-            seed: of METIS.
+            seed: seed of METIS.
 
         Raises:
             ValueError: K out of range, an unknown method, or METIS asked for and not installed.
@@ -83,7 +83,7 @@ class Clusters:
             store: one graph; its fingerprint is part of the address.
             count: K clusters.
             method: see :meth:`of`.
-            seed: of METIS, which alone depends on it.
+            seed: seed of METIS, which alone depends on it.
         """
         metis = uses_metis(method)
         key = {

@@ -23,7 +23,7 @@ def ego_graphs(store: GraphStore, *, depth: int, neighbors: int, seed: int) -> G
         store: one graph with a target per node.
         depth: hops.
         neighbors: in-neighbours drawn per node and hop, without replacement; -1: all.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         A store of N graphs in the order of the nodes, whose targets are those of the nodes.

@@ -40,18 +40,18 @@ def power_law(
     of every pair are edges; a pair may be drawn twice, no node is its own neighbour.
 
     Args:
-        folder: where the files go; created.
+        folder: folder of the files; created.
         nodes: N.
         edges: E, directed, even.
-        seed: of everything random.
-        columns: of the features: the centre of the node's class plus noise.
+        seed: seed of everything random.
+        columns: columns of the features: the centre of the node's class plus noise.
         classes: rank modulo this is a node's class and its target.
-        exponent: of the power law, above 2.
+        exponent: exponent of the power law, above 2.
         homophily: fraction of the pairs whose second end is moved to the first one's class; where negative, its size is
             the fraction moved to another class. Of C classes, h + (1 - h) / C of the pairs are of one class in the end,
             for negative h (1 + h) / C.
         noise: standard deviation of the features around their centre, whose entries have 1.
-        dtype: of the features.
+        dtype: type of the features.
 
     Raises:
         ValueError: an odd number of edges, or numbers out of range.

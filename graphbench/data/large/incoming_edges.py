@@ -73,7 +73,7 @@ def _group(part: Tensor, first: int, starts: Tensor, cursor: list[int], to: tupl
         part: (2, e) of them.
         first: number of the first.
         starts: (R,) int32, first node of every range.
-        cursor: where the next edge of every range goes; moved on.
+        cursor: place of the next edge of every range; moved on.
         to: sources, targets and, where kept, numbers of all edges.
     """
     source, target = part.to(torch.int32).contiguous()
@@ -88,7 +88,7 @@ def _group(part: Tensor, first: int, starts: Tensor, cursor: list[int], to: tupl
 
 
 def stable_order(keys: Tensor) -> Tensor:
-    """What ``keys.argsort(stable=True)`` gives, in a third of its memory: key and place in one integer, sorted.
+    """Result of ``keys.argsort(stable=True)`` in a third of its memory: key and place in one integer, sorted.
 
     Args:
         keys: (E,) int32, from 0 on, fewer than 2^32.

@@ -42,17 +42,17 @@ EVALUATIONS = ("full_batch", "blocks", "random_node", "cluster")
 
 
 class LoaderOptions(TypedDict, total=False):
-    """What every loader of one large graph takes.
+    """Options of every loader of one large graph.
 
     Attributes:
-        seed: of everything random.
+        seed: seed of everything random.
         evaluation: ``val.sampler``, see the top of this file; default ``full_batch``.
-        parts: of ``random_node`` evaluation (``train.train_parts``); default 10.
-        device: of the batches; default the CPU.
+        parts: number of parts of ``random_node`` evaluation (``train.train_parts``); default 10.
+        device: device that the batches are on; default the CPU.
         rank: number of this process; default 0.
         world_size: number of processes; default 1.
         blocks: makes the blocks of ``blocks`` evaluation.
-        clusters: of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
+        clusters: clusters of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
         exact: evaluation against which an approximate one is measured (``full_batch`` or ``blocks``); default none.
     """
 
@@ -125,7 +125,7 @@ class LargeLoader(SamplingLoader):
     Args:
         store: one graph with a target per node; its tensors may be mapped from files.
         splits: node numbers.
-        sampler: its name, for messages.
+        sampler: name of the sampler, for messages.
         options: see :class:`LoaderOptions`.
 
     Attributes:
@@ -181,7 +181,7 @@ class LargeLoader(SamplingLoader):
         return trains
 
     def _passes(self, evaluation: str, shares: Mapping[str, Tensor]) -> list[EvaluationPass]:
-        """What evaluates this process's shares of the parts of the split; an approximation is named."""
+        """Passes that evaluate this process's shares of the parts of the split; an approximation is named."""
         if evaluation == "full_batch":
             return [self._full_batch(shares)]
         return [self._blockwise(shares) if evaluation == "blocks" else self._partitioned(shares, evaluation)]

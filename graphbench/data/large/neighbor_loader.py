@@ -42,8 +42,8 @@ class SeedNodeLoader(LargeLoader):
         options: see :class:`LoaderOptions`.
 
     Attributes:
-        sampler: its name.
-        surroundings: what is sampled, in words.
+        sampler: name of the sampler.
+        surroundings: sampled surroundings, in words.
 
     Raises:
         ValueError: a store that cannot be cut, or bad sizes.

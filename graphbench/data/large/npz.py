@@ -33,9 +33,9 @@ def unpack(
 
     Args:
         path: the ``.npz`` file.
-        name: of the array in it; one or two dimensions.
+        name: name of the array in it; one or two dimensions.
         to: the ``.npy`` file to be written.
-        dtype: of the numbers written; None: as they are stored.
+        dtype: type of the numbers written; None: as they are stored.
         convert: applied to every piece (of one dimension), before it is written; may refuse it with a ValueError.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What the system is told about memory: pages of files that are mapped, and what is free."""
+"""Advice to the system about the pages of mapped files, and the memory that is free."""
 
 from __future__ import annotations
 

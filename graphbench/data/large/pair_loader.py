@@ -98,7 +98,7 @@ class PairLoader(SamplingLoader):
             yield self._batch(chosen, self._generator(2, epoch, number, self._rank)), torch.arange(len(chosen))
 
     def _batch(self, pairs: Tensor, rng: np.random.Generator) -> GraphBatch:
-        """What is sampled around some pairs."""
+        """Batch sampled around some pairs."""
         if self._egos is not None:
             egos = self._egos(self._pairs[:, pairs].T.to(torch.int64).numpy(), rng).without_edges_between_roots()
             graph = egos.batch(self._store, self._edges(egos.entries))

@@ -77,7 +77,7 @@ class Partition:
 
         Args:
             store: one graph.
-            numbers: of the parts, default all of them.
+            numbers: numbers of the parts, default all of them.
         """
         local = torch.empty_like(self.nodes)  # number of every node in its part
         sizes = self.ptr.diff()

@@ -12,7 +12,7 @@ from graphbench.data.large.induced import InducedSubgraph
 
 
 class NodeDraw(ABC):
-    """Which nodes a subgraph is made of (Algorithm 2 of the paper).
+    """Draw of the nodes that a subgraph is made of (Algorithm 2 of the paper).
 
     Args:
         incoming: the edges sorted by target.
@@ -67,7 +67,7 @@ class RandomEdges(NodeDraw):
 
 
 class RandomWalks(NodeDraw):
-    """What random walks from uniform nodes meet (``saint_rw``); against the direction of edges, where they have one.
+    """Nodes on random walks from uniform nodes (``saint_rw``), against the direction of edges, where they have one.
 
     Args:
         incoming: the edges sorted by target.
@@ -94,7 +94,7 @@ class RandomWalks(NodeDraw):
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """How often nodes and edges are in a subgraph, counted in subgraphs drawn before training (section 3.2).
+    """Frequencies of nodes and edges in a subgraph, counted in subgraphs drawn before training (section 3.2).
 
     One is added to every count, so that what was never met has a finite weight.
 
@@ -119,11 +119,11 @@ class Frequencies:
 
         Args:
             draw: the nodes of a subgraph.
-            induced: its edges.
+            induced: edges of a subgraph.
             edges: E.
             nodes: N.
-            coverage: how often a node is met on average.
-            rng: of the draws.
+            coverage: number of times that a node is met on average.
+            rng: generator of the draws.
         """
         node, edge = np.zeros(nodes, dtype=np.int32), np.zeros(edges, dtype=np.int32)
         samples = total = 0

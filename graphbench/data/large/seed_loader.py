@@ -51,7 +51,7 @@ class SeedLoader(LargeLoader):
         return self.sample(epoch)
 
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """As :meth:`train`: nothing is cut that could be prepared beside the training."""
+        """Sampled training batches, as in :meth:`train`: nothing is cut that could be prepared beside the training."""
         order = self._generator(1, epoch).permutation(self._splits.train.numpy())
         train_nodes = torch.from_numpy(order[self._shard(len(order))])
         graph = next(batch for eval_pass in self.passes for batch in eval_pass.batches())

@@ -17,8 +17,8 @@ def check_one_graph(store: GraphStore, sampler: str, level: Literal["node", "pai
 
     Args:
         store: the graphs.
-        sampler: its name, for the message.
-        level: what has a target; ``pair``: those of the edge set ``label``.
+        sampler: name of the sampler, for the message.
+        level: kind of example that has a target; ``pair``: those of the edge set ``label``.
 
     Raises:
         ValueError: several graphs, other targets, or stored numbers about pairs of nodes.

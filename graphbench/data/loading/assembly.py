@@ -54,11 +54,11 @@ class BatchAssembler:
 
     @property
     def device(self) -> torch.device:
-        """Of the batches."""
+        """Device of the batches."""
         return self._store.device
 
     def counts(self, graphs: np.ndarray) -> BatchCounts:
-        """What some graphs hold together, known on the host."""
+        """Counts of some graphs together, known on the host."""
         sizes = self._sizes[graphs]
         return BatchCounts(
             graphs=len(graphs),
@@ -74,7 +74,7 @@ class BatchAssembler:
 
         Args:
             numbers: (B,) int64 graph numbers on the device, ``NO_GRAPH`` behind the last one.
-            capacity: of the batch, which the graphs fit.
+            capacity: capacity of the batch, which the graphs fit.
         """
         store = self._store
         rows = (capacity.nodes, capacity.edges, *(capacity.edge_sets[name] for name in store.edge_sets))
@@ -134,7 +134,7 @@ class BatchAssembler:
         return 2 + list(self._store.edge_sets).index(name)
 
     def _named_fields(self) -> dict[tuple[str, str], Field]:
-        """What is gathered, by (field of a batch, name in it)."""
+        """Fields that are gathered, by (field of a batch, name in it)."""
         store, pair_level = self._store, 2 + len(self._store.edge_sets)
         assert not isinstance(store.x, SparseRows)  # refused by the constructor
         fields: dict[tuple[str, str], Field | None] = {

@@ -130,7 +130,7 @@ def shard(examples: Tensor, rank: int, world_size: int) -> Tensor:
     """The training examples of one of several processes: every ``world_size``-th, filled up to equal length.
 
     Args:
-        examples: of all processes; the first ones are repeated until all shards are equally long.
+        examples: examples of all processes; the first ones are repeated until all shards are equally long.
         rank: number of this process.
         world_size: number of processes.
     """
@@ -144,7 +144,7 @@ def consecutive_share(examples: Tensor, rank: int, world_size: int) -> Tensor:
     """The evaluation examples of one of several processes: one process after the other they are in their order.
 
     Args:
-        examples: of all processes.
+        examples: examples of all processes.
         rank: number of this process.
         world_size: number of processes.
     """
@@ -176,7 +176,7 @@ def check_budget(sizes: Tensor, node_budget: int, parameter: str = "node_budget"
     Args:
         sizes: (n,) nodes per graph.
         node_budget: most nodes in a batch; 0: no limit.
-        parameter: its name, for the message.
+        parameter: name of the budget, for the message.
 
     Raises:
         ArgumentError: naming the largest graph.

@@ -10,7 +10,7 @@ from graphbench.data.store import GraphStore
 
 
 def pairs_to_hide(store: GraphStore, splits: Splits) -> Tensor | None:
-    """Which edges are pairs of validation or test, in either direction.
+    """Mask of the edges that are pairs of validation or test, in either direction.
 
     Args:
         store: graphs with targets per pair.

@@ -53,7 +53,7 @@ class GraphLoaders(AssemblesOnDevice):
         splits: example numbers (graphs, or nodes or pairs when transductive).
         batch_size: graphs per batch and process; ignored when transductive.
         transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
-        seed: of the shuffling, together with the epoch.
+        seed: seed of the shuffling, together with the epoch.
         hide_edges: link prediction: pairs of validation and test are removed from the edges of the graph, in both
             directions. Transductive only.
         resample_negatives: draw the negative pairs anew for every batch
@@ -61,12 +61,12 @@ class GraphLoaders(AssemblesOnDevice):
         batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
             :mod:`graphbench.data.loading.batching`.
         node_budget: most nodes in a batch, in training and evaluation, instead of ``batch_size``; 0: no limit.
-        eval_node_budget: the same for evaluation alone; 0: batches as in training. Predictions depend on it by rounding
+        eval_node_budget: most nodes in a batch of evaluation; 0: as in training. Predictions depend on it by rounding
             only, but for layers that say that they read their batch-mates; the number of launches does.
         resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
             a quarter of its free memory. Without a GPU it means nothing.
         batch_transform: computed for every batch, on its device: takes the batch and returns it with more.
-        device: of the batches.
+        device: device that the batches are on.
         rank: number of this process.
         world_size: number of processes.
     """
@@ -284,7 +284,7 @@ class GraphLoaders(AssemblesOnDevice):
 
 
 def num_examples(store: GraphStore, transductive: bool) -> int:
-    """What a split divides: graphs, or the nodes or pairs that have targets when transductive."""
+    """Number of examples that a split divides: graphs, or the nodes or pairs that have targets when transductive."""
     if not transductive:
         return store.num_graphs
     return store.edge_sets["label"].num_pairs if store.y_level == "pair" else store.num_nodes

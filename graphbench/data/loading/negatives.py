@@ -21,8 +21,8 @@ def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: 
     Where ten tries find no free target (almost every node is a true one) a false pair is left out.
 
     Args:
-        batch: on the host; pairs with target 1 are true, others are replaced.
-        generator: of the draws.
+        batch: batch on the host; pairs with target 1 are true, others are replaced.
+        generator: generator of the draws.
         per_positive: false pairs per true one.
     """
     asked, y = batch.edge_sets["label"], batch.y

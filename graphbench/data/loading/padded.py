@@ -78,7 +78,7 @@ def capacity_classes(batches: Sequence[BatchCounts], number: int, max_size: int)
 
     Args:
         batches: counts of batches, at least one.
-        number: of classes of full batches, at most.
+        number: most classes of full batches.
         max_size: nodes of the largest graph.
     """
     most = max(counts.graphs for counts in batches)

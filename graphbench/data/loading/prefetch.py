@@ -12,7 +12,7 @@ _END = object()
 
 
 def one_ahead(values: Iterator[T]) -> Iterator[T]:
-    """The same values in the same order, each computed in a second thread while the one before it is in use.
+    """Values in their order, each computed in a second thread while the one before it is in use.
 
     The thread ends with the iteration, also where that is broken off; an error appears where its value would have.
 

@@ -14,7 +14,9 @@ from graphbench.structures import GraphBatch
 
 @register("ASTEdge")
 class ASTEdge(FeatureEncoder):
-    """e_ij = kinds[0: syntax tree, 1: next token] + directions[0: as stored, 1: reverse].
+    """Embedding of syntax-tree edges (ogbg-code2): kind and direction.
+
+    e_ij = kinds[0: syntax tree, 1: next token] + directions[0: as stored, 1: reverse].
 
     Args:
         dim: width of the result.

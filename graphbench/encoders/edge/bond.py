@@ -18,7 +18,9 @@ BOND_COLUMNS = (5, 6, 2)
 
 @register("Bond")
 class Bond(FeatureEncoder):
-    """e_ij = sum over the three columns c of table_c[a_ijc].
+    """Embedding of OGB's three bond features, one table per feature.
+
+    e_ij = sum over the three columns c of table_c[a_ijc].
 
     Args:
         dim: width of the result.

@@ -1,4 +1,4 @@
-"""The same learned vector for every edge, for layers that need edge features where the data set has none."""
+"""One learned vector for all edges, for layers that need edge features where the data set has none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from graphbench.structures import GraphBatch
 
 @register("DummyEdge")
 class DummyEdge(FeatureEncoder):
-    """e_ij = the one row of a table.
+    """One learned vector for all edges.
+
+    e_ij = the one row of a table.
 
     Args:
         dim: width of the result.

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("LinearEdge")
 class LinearEdge(FeatureEncoder):
-    """e_ij = W a_ij + b (MNIST, CIFAR10: one distance per edge).
+    """Linear map of the edge features.
+
+    e_ij = W a_ij + b (MNIST, CIFAR10: one distance per edge).
 
     Args:
         dim: width of the result.

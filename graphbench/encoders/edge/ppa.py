@@ -13,7 +13,9 @@ EDGE_COLUMNS = 7
 
 @register("PPAEdge")
 class PPAEdge(LinearEdge):
-    """e_ij = W a_ij + b.
+    """Linear map of the edge features of ogbg-ppa.
+
+    e_ij = W a_ij + b.
 
     Args:
         dim: width of the result.

@@ -18,7 +18,9 @@ from graphbench.registry import FromContext, register
 
 @register("VOCEdge")
 class VOCEdge(LinearEdge):
-    """e_ij = W a_ij + b, or W (a_ij - mean) / std + b.
+    """Linear map of the edge features of PascalVOC-SP, standardised or not.
+
+    e_ij = W a_ij + b, or W (a_ij - mean) / std + b.
 
     Args:
         dim: width of the result.
@@ -63,7 +65,7 @@ class VOCEdge(LinearEdge):
 
 @register("COCOEdge")
 class COCOEdge(VOCEdge):
-    """As :class:`VOCEdge`, with the statistics of COCO-SP."""
+    """Linear map of the edge features of COCO-SP: :class:`VOCEdge` with their statistics."""
 
     mean: ClassVar[tuple[float, ...]] = (0.07848548, 43.68736)
     std: ClassVar[tuple[float, ...]] = (0.08902349, 28.473562)

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("TypeDictEdge")
 class TypeDictEdge(FeatureEncoder):
-    """e_ij = table[type of ij], the type being the first column of ``batch.edge_attr`` (ZINC: 4 bond types).
+    """Embedding of the edge type.
+
+    e_ij = table[type of ij], the type being the first column of ``batch.edge_attr`` (ZINC: 4 bond types).
 
     Args:
         dim: width of the result.

@@ -19,7 +19,9 @@ MAX_DEPTH = 20
 
 @register("ASTNode")
 class ASTNode(FeatureEncoder):
-    """h_i = types[type of i] + attributes[attribute of i] + depths[min(depth of i, 20)].
+    """Embedding of syntax-tree nodes (ogbg-code2): type, attribute and depth.
+
+    h_i = types[type of i] + attributes[attribute of i] + depths[min(depth of i, 20)].
 
     Args:
         dim: width of the result.

@@ -22,7 +22,9 @@ CHIRALITY = 1
 
 @register("Atom")
 class Atom(FeatureEncoder):
-    """h_i = sum over the nine columns c of table_c[x_ic].
+    """Embedding of OGB's nine atom features, one table per feature.
+
+    h_i = sum over the nine columns c of table_c[x_ic].
 
     Args:
         dim: width of the result.

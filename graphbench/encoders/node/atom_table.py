@@ -18,7 +18,9 @@ from graphbench.structures import GraphBatch
 
 @register("AtomTable")
 class AtomTable(FeatureEncoder):
-    """h_i = sum over the nine columns c of table[first_c + x_ic]: :class:`Atom` with all columns in one table.
+    """Embedding of OGB's nine atom features in one table.
+
+    h_i = sum over the nine columns c of table[first_c + x_ic]: :class:`Atom` with all columns in one table.
 
     The same function as ``Atom``, initialised as torch's ``Embedding``. The models of FFGT
     (https://arxiv.org/abs/2311.04653) have such a table; its printed parameter counts are met with 512 rows, of which

@@ -16,7 +16,9 @@ from graphbench.structures import Features, GraphBatch
 
 @register("LinearNode")
 class LinearNode(FeatureEncoder):
-    """h_i = W x_i + b.
+    """Linear map of the node features.
+
+    h_i = W x_i + b.
 
     Args:
         dim: width of the result.

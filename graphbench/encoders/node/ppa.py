@@ -1,4 +1,4 @@
-"""The same learned vector for every node, for graphs without node features (ogbg-ppa)."""
+"""One learned vector for all nodes, for graphs without node features (ogbg-ppa)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from graphbench.structures import GraphBatch
 
 @register("PPANode")
 class PPANode(FeatureEncoder):
-    """h_i = the one row of a table; ``batch.x`` is not read.
+    """One learned vector for all nodes (ogbg-ppa); ``batch.x`` is not read.
+
+    h_i = the one row of a table.
 
     Args:
         dim: width of the result.

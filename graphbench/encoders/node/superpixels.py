@@ -21,7 +21,9 @@ NODE_COLUMNS = 14
 
 @register("VOCNode")
 class VOCNode(LinearNode):
-    """h_i = W x_i + b, or W (x_i - mean) / std + b.
+    """Linear map of the superpixel features of PascalVOC-SP, standardised or not.
+
+    h_i = W x_i + b, or W (x_i - mean) / std + b.
 
     Args:
         dim: width of the result.
@@ -68,7 +70,7 @@ class VOCNode(LinearNode):
 
 @register("COCONode")
 class COCONode(VOCNode):
-    """As :class:`VOCNode`, with the statistics of COCO-SP."""
+    """Linear map of the superpixel features of COCO-SP: :class:`VOCNode` with their statistics."""
 
     mean: ClassVar[tuple[float, ...]] = (
         *(0.46977347, 0.44679317, 0.40790915, 0.070808627, 0.068686441, 0.068498217, 0.67777938),

@@ -15,7 +15,9 @@ from graphbench.structures import GraphBatch
 
 @register("TypeDictNode")
 class TypeDictNode(FeatureEncoder):
-    """h_i = table[type of i], the type being the first column of ``batch.x`` (ZINC: 28 atom types).
+    """Embedding of the node type.
+
+    h_i = table[type of i], the type being the first column of ``batch.x`` (ZINC: 28 atom types).
 
     Args:
         dim: width of the result.

@@ -18,7 +18,9 @@ from graphbench.structures import GraphBatch
 
 @register("AddLapPE")
 class AddLapPE(LaplacianEncoder, BatchEncoder):
-    r"""h_i <- h_i + sum_k net( W [v_ki, lambda_k] ): the DeepSet of :class:`LaplacianEncoder`, as wide as the states.
+    r"""Laplacian positional encoding, added to the node states.
+
+    h_i <- h_i + sum_k net( W [v_ki, lambda_k] ): the DeepSet of :class:`LaplacianEncoder`, as wide as the states.
 
     Args:
         dim: the first columns of ``h``, which it is added to; encodings named after this one follow them.

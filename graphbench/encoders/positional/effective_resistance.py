@@ -22,7 +22,9 @@ from graphbench.structures import GraphBatch
 
 @register("ERN")
 class ERN(ColumnEncoder):
-    r"""pe_i = post( net(r_i) ); the squared distance of r_i and r_j is about the effective resistance between i and j.
+    r"""Effective-resistance encoding of nodes.
+
+    pe_i = post( net(r_i) ); the squared distance of r_i and r_j is about the effective resistance between i and j.
 
     ``Linear`` maps the row r_i; the other two encode its entries as a set and sum over them: ``DeepSet`` with an MLP
     of single entries (a ReLU after every map), ``Transformer`` with attention between them (PyTorch's encoder layer,
@@ -125,7 +127,9 @@ def _columns(er_dim: int | None, max_nodes: int | None) -> int:
 
 @register("ERE")
 class ERE(ColumnEncoder):
-    """pe_ij = net(R_ij), R_ij the effective resistance between the ends of an edge; a ReLU after every map.
+    """Effective-resistance encoding of edges.
+
+    pe_ij = net(R_ij), R_ij the effective resistance between the ends of an edge; a ReLU after every map.
 
     Args:
         dim_pe: width of the encoding.

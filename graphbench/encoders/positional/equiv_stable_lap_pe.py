@@ -19,7 +19,9 @@ from graphbench.structures import GraphBatch
 
 @register("EquivStableLapPE")
 class EquivStableLapPE(BatchEncoder):
-    """p_i = W [v_1i, v_2i, ...] + b, v_k the k-th eigenvector; frequencies that a graph does not have are 0.
+    """Linear map of Laplacian eigenvectors, for layers that keep positions apart from states.
+
+    p_i = W [v_1i, v_2i, ...] + b, v_k the k-th eigenvector; frequencies that a graph does not have are 0.
 
     The node features stay as they are and keep their full width; local layers read p as ``state.stable_encoding`` and
     weigh an edge by the distance between its ends.

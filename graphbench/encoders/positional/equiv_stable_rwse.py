@@ -18,7 +18,9 @@ from graphbench.structures import GraphBatch
 
 @register("EquivStableRWSE")
 class EquivStableRWSE(BatchEncoder):
-    """p_i = the probabilities that a random walk from i is back at i after t steps, without a map.
+    """Random-walk return probabilities without a map, for layers that keep positions apart from states.
+
+    p_i = the probabilities that a random walk from i is back at i after t steps.
 
     The node features stay as they are and keep their full width; local layers read p as ``state.stable_encoding`` and
     weigh an edge by the distance between its ends.

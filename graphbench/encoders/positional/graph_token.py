@@ -18,7 +18,7 @@ from graphbench.structures import GraphBatch
 
 @register("GraphToken")
 class GraphToken(BatchEncoder):
-    r"""Inserts one more node as the first of every graph, empty ones included.
+    r"""Graph token: one more node, inserted as the first of every graph, empty ones included.
 
     .. math:: h \leftarrow [\, t \;|\; h_1, .., h_n \,]
 

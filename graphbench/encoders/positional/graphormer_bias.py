@@ -24,7 +24,7 @@ from graphbench.structures.pairs import UNREACHABLE
 
 @register("GraphormerBias")
 class GraphormerBias(BatchEncoder):
-    r"""Degree embeddings, added to the nodes, and ``state.pair_bias`` for attention.
+    r"""Graphormer's encodings: degree embeddings, added to the nodes, and ``state.pair_bias`` for attention.
 
     .. math::
 

@@ -19,7 +19,7 @@ _HIDDEN = -1e4
 
 @register("HopMask")
 class HopMask(BatchEncoder):
-    r"""A bias of attention that hides what is further away than a head sees.
+    r"""Attention bias that hides nodes further away than a head sees.
 
     .. math:: b_{ijc} = 0 \text{ where } d_{ij} \le k_c, \text{ else } -10^4
 

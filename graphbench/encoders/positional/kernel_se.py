@@ -73,7 +73,10 @@ class KernelSE(ColumnEncoder):
 
 @register("RWSE")
 class RWSE(KernelSE):
-    """The probabilities that a random walk from i is back at i after t steps; arguments as :class:`KernelSE`."""
+    """Random-walk structural encoding: probabilities that a walk from i is back at i after t steps.
+
+    Arguments as :class:`KernelSE`.
+    """
 
     transform: ClassVar[str | None] = "RandomWalkSE"
     output: ClassVar[str] = "landing"
@@ -81,7 +84,10 @@ class RWSE(KernelSE):
 
 @register("HKdiagSE")
 class HKdiagSE(KernelSE):
-    """The heat that is left at i after time t, the constant mode taken off; arguments as :class:`KernelSE`."""
+    """Heat-kernel structural encoding: heat left at i after time t, the constant mode taken off.
+
+    Arguments as :class:`KernelSE`.
+    """
 
     transform: ClassVar[str | None] = "HeatKernelSE"
     output: ClassVar[str] = "heat"
@@ -89,7 +95,9 @@ class HKdiagSE(KernelSE):
 
 @register("ElstaticSE")
 class ElstaticSE(KernelSE):
-    """Ten statistics of the potential between i and all nodes; arguments as :class:`KernelSE`.
+    """Electrostatic structural encoding: ten statistics of the potential between i and all nodes.
+
+    Arguments as :class:`KernelSE`.
 
     Only the length of ``times`` is read, and it must be 10 (GraphGPS's default, ``range(10)``).
     """

@@ -117,7 +117,7 @@ class LaplacianEncoder(PositionalEncoder):
 
 @register("LapPE")
 class LapPE(LaplacianEncoder, ColumnEncoder):
-    """:class:`LaplacianEncoder`, concatenated with the features."""
+    """Laplacian positional encoding, concatenated with the features: :class:`LaplacianEncoder`."""
 
     capturable: ClassVar[bool] = True
 

@@ -16,7 +16,7 @@ from graphbench.structures import GraphBatch
 
 @register("ProximityBias")
 class ProximityBias(BatchEncoder):
-    r"""A bias of attention per head: a learned mix of the powers of the normalised adjacency.
+    r"""Attention bias per head: a learned mix of the powers of the normalised adjacency.
 
     .. math:: b_{ijc} = \sum_{k=1}^{K} w_{kc} \, (\hat A^k)_{ij}
 

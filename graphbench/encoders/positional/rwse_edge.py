@@ -20,7 +20,9 @@ from graphbench.structures import GraphBatch
 
 @register("RWSEEdge")
 class RWSEEdge(ColumnEncoder):
-    """pe_ij = BatchNorm( W2 act( W1 BatchNorm(s_ij) ) ), s_ij = [P^t_ij for t in 0, *times].
+    """Random-walk structural encoding of edges.
+
+    pe_ij = BatchNorm( W2 act( W1 BatchNorm(s_ij) ) ), s_ij = [P^t_ij for t in 0, *times].
 
     P^t_ij is the probability that a random walk from i is at j after t steps.
 

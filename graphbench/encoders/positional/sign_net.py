@@ -23,7 +23,9 @@ from graphbench.structures import GraphBatch
 
 @register("SignNet")
 class SignNet(ColumnEncoder):
-    r"""pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k the k-th eigenvector.
+    r"""SignNet: Laplacian positional encoding that does not depend on the signs of eigenvectors.
+
+    pe_i = rho( [phi(v_k) + phi(-v_k)]_i, k = 1 .. max_freqs ), v_k the k-th eigenvector.
 
     ``phi`` is a GIN on the graph whose input is one number per node; ``rho`` an MLP of the concatenated frequencies
     (``MLP``) or of the sum over those that the graph has (``DeepSet``). Missing frequencies are NaN in the batch and 0

@@ -18,7 +18,9 @@ from graphbench.structures.substructure_kinds import substructure_columns
 
 @register("Substructures")
 class Substructures(ColumnEncoder):
-    r"""pe_i = the sum over kinds H of substructures of T_H[min(c_i^H, rows_H - 1)].
+    r"""Structural encoding by the counts of cycles and cliques that a node lies on.
+
+    pe_i = the sum over kinds H of substructures of T_H[min(c_i^H, rows_H - 1)].
 
     c_i^H: cycles (cliques) of one size that i lies on, as the transform ``SubstructureCounts`` defines them; T_H: a
     learned table, from Glorot and Bengio's uniform numbers.
@@ -73,7 +75,9 @@ class Substructures(ColumnEncoder):
 
 @register("SubstructuresEdge")
 class SubstructuresEdge(Substructures):
-    """pe_ij, of the cycles and cliques that the edge ij lies on; equation and arguments of :class:`Substructures`.
+    """Structural encoding by the counts of cycles and cliques that an edge lies on.
+
+    Equation and arguments of :class:`Substructures`, with pe_ij in place of pe_i.
 
     Shape:
         counts (E, kinds) -> (E, dim_pe)

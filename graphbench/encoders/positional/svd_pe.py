@@ -17,7 +17,9 @@ from graphbench.structures import GraphBatch
 
 @register("SVDPE")
 class SVDPE(ColumnEncoder):
-    """pe_i = W u_i + b, u_i the row of node i in a truncated singular value decomposition.
+    """Positional encoding by a truncated singular value decomposition.
+
+    pe_i = W u_i + b, u_i the row of node i in a truncated singular value decomposition.
 
     Args:
         dim_pe: width of the encoding.

@@ -16,7 +16,9 @@ from graphbench.structures import GraphBatch
 
 @register("WavePE")
 class WavePE(BatchEncoder):
-    """h'_i = W [h_i | p_i] + b,  p_i = V norm(w_i) + c,  w_i the wavelets of node i (transform ``Wavelets``).
+    """Wavelet positional encoding, joined with the features by a linear map.
+
+    h'_i = W [h_i | p_i] + b,  p_i = V norm(w_i) + c,  w_i the wavelets of node i (transform ``Wavelets``).
 
     Local layers may read p as ``state.stable_encoding`` (``equivstable: true`` of GatedGCN) and weigh an edge by the
     distance between its ends.
@@ -24,7 +26,7 @@ class WavePE(BatchEncoder):
     Args:
         dim: the first columns of ``h``, which are mapped; encodings named after this one follow them.
         dim_pe: width of p.
-        scales: of the wavelets.
+        scales: scales of the wavelets.
         raw_norm_type: ``none`` or ``BatchNorm`` over the numbers of each scale.
 
     Shape:

@@ -13,7 +13,9 @@ from graphbench.structures import GraphBatch
 
 @register("BiasedTransformer")
 class BiasedTransformer(Transformer):
-    """:class:`Transformer` with ``state.pair_bias``, computed by an encoder, added to the scores.
+    """Softmax attention with a bias per pair: :class:`Transformer` with ``state.pair_bias`` added to the scores.
+
+    The bias is computed by an encoder.
 
     Equation::
 

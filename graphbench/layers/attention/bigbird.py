@@ -42,9 +42,9 @@ class BigBirdCore(GraphLayer):
         block_size: nodes per block; the last block of a graph may be smaller.
         use_bias: queries, keys and values have a bias.
         hidden_act: activation of the feed-forward network.
-        layer_norm_eps: added to the variance of both norms (per node).
-        seed: of the random blocks; they depend on it and on the number of blocks of the graph, and are the same for
-            all heads, layers and epochs.
+        layer_norm_eps: number added to the variance of both norms (per node).
+        seed: seed of the random blocks, which depend on it and on the number of blocks of the graph, and are the same
+            for all heads, layers and epochs.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.
@@ -111,7 +111,7 @@ class BigBirdCore(GraphLayer):
 
 @register("BigBird", group="gt.bigbird")
 class BigBird(BigBirdCore, GlobalAttention):
-    """:class:`BigBirdCore` as a sublayer of a block.
+    """BigBird's sparse attention: :class:`BigBirdCore` as a sublayer of a block.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read. Depends on the order of the nodes.

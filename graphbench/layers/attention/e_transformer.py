@@ -15,7 +15,7 @@ from graphbench.structures import GraphBatch
 
 @register("ETransformer")
 class ETransformer(GlobalAttention):
-    """A node attends to its neighbours (Exphormer's ``ETransformer``, after https://arxiv.org/abs/2106.03893).
+    """Attention to the neighbours, as Exphormer's ``ETransformer``, https://arxiv.org/abs/2106.03893.
 
     Equation, per head::
 

@@ -17,7 +17,7 @@ from graphbench.structures.adjacency import Adjacency, adjacency
 
 @register("Exphormer")
 class Exphormer(StatefulAttention):
-    """Attention along the pairs that :class:`~graphbench.encoders.expander.ExpanderEdges` puts together.
+    """Sparse attention along the pairs that :class:`~graphbench.encoders.expander.ExpanderEdges` puts together.
 
     Equation, per head::
 

@@ -24,7 +24,7 @@ INDICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "ricci": ("RicciCurvature", {"pairs": True}, "RicciCurvature.length"),
     "cosine": ("CosineSimilarity", {"pairs": True}, "CosineSimilarity.dissimilarity"),
 }
-"""By name: transform, its arguments, and key of its result in ``batch.pair_pe``; empty for ``batch.pairs``."""
+"""Distances by name: transform, its arguments, key of its result in ``batch.pair_pe``; empty for ``batch.pairs``."""
 
 
 @register("Gradformer")
@@ -44,7 +44,7 @@ class Gradformer(Transformer, HasStatistics, TiesParameters):
         dropout: probability of dropping an attention weight.
         decay: lambda, 0 .. 1.
         start: first value of every s, in the units of ``index``.
-        slope: of LeakyReLU in place of ReLU (released code); above 0, pairs nearer than s are amplified.
+        slope: slope of LeakyReLU in place of ReLU (released code); above 0, pairs nearer than s are amplified.
         kind: ``exponential``, or ``linear``: :math:`M = \max(0, 1 - \mathrm{ReLU}(\psi - s) / (e - s))` (Figure 6).
         end: e, needed for ``linear``.
         mask_on: ``scores`` as above, or ``probs``: the mask multiplies softmax(S), whose rows are divided by their sum.

@@ -75,7 +75,7 @@ class Mamba(nn.Module):
 
 @register("GraphMamba", "Mamba_Hybrid_Degree", "Mamba_Hybrid_Degree_Noise")
 class GraphMamba(GlobalAttention):
-    """:class:`Mamba` over the nodes of every graph, sorted by degree: a node sees those of lower degree.
+    """State-space layer over nodes sorted by degree (:class:`Mamba`): a node sees those of lower degree.
 
     Nodes of equal degree are in random order in every training step, and in the order of their numbers in evaluation.
 

@@ -29,7 +29,7 @@ EPS = 1e-6
 """Added to the random features, as in the released code."""
 
 OVERFLOW = -(2**31)
-"""What x86 makes of a number that is too large for 32 bits."""
+"""Value that a conversion of a number too large for 32 bits has on x86."""
 
 
 @register("NodeFormer")

@@ -18,7 +18,7 @@ from graphbench.structures import GraphBatch
 
 @register("Performer")
 class Performer(BlockwiseAttention):
-    """FAVOR+ attention inside every graph.
+    """FAVOR+ attention inside every graph, a linear approximation of softmax attention.
 
     Equation, per head::
 
@@ -106,7 +106,7 @@ def directions(count: int, width: int, device: torch.device | None = None) -> Te
     Args:
         count: rows.
         width: columns.
-        device: that draws them; None: the host, so that they are the same for every device.
+        device: device that draws them; None: the host, so that they are the same for every device.
     """
     kind: dict[str, Any] = {"dtype": torch.promote_types(torch.get_default_dtype(), torch.float32), "device": device}
     groups = [torch.linalg.qr(torch.randn(width, width, **kind)).Q.t() for _ in range(-(-count // width))]

@@ -52,7 +52,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
             of the batch (``"batch"``, the paper's choice: outputs then depend on batch-mates).
         solver: ``"exact"``, or the paper's iteration ``"proximal"``, see :mod:`graphbench.ops.sparse_flow`.
         iters: iterations of the proximal solver.
-        step: its step size, ``"safe"`` or ``"bb"`` (Barzilai-Borwein).
+        step: step size of the proximal solver, ``"safe"`` or ``"bb"`` (Barzilai-Borwein).
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
@@ -209,7 +209,7 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
 
 @register("DFi")
 class DFi(SFi):
-    """:class:`SFi` without friction: the dense pattern of DFi-Former.
+    """Attention of DFi-Former: :class:`SFi` without friction, whose pattern is dense.
 
     Equation::
 

@@ -12,7 +12,7 @@ from graphbench.structures import GraphBatch
 
 @register("BigBirdLayer", group="gt.bigbird")
 class BigBirdLayer(BigBirdCore, Block):
-    """:class:`~graphbench.layers.attention.bigbird.BigBirdCore` as a complete layer.
+    """BigBird's complete layer, around :class:`~graphbench.layers.attention.bigbird.BigBirdCore`.
 
     Shape:
         h (N, dim), e -> h' (N, dim), e, batch; edge states are not read.

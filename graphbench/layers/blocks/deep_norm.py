@@ -19,7 +19,7 @@ from graphbench.structures import GraphBatch
 
 @register("DeepNorm")
 class DeepNorm(Block):
-    r"""Attention with a bias per pair and a feed-forward network, whose residuals weigh more the deeper the model is.
+    r"""DeepNorm block: biased attention and a feed-forward network, with residuals that weigh more in deeper models.
 
     Equations, L layers, a = (2 L)^(1/4)::
 
@@ -34,8 +34,8 @@ class DeepNorm(Block):
         heads: attention heads, the number of columns of the bias.
         depth: L.
         dropout: probability of dropping an entry after attention and after the feed-forward network.
-        attn_dropout: the same for attention weights.
-        mlp_dropout: the same inside the feed-forward network.
+        attn_dropout: probability of dropping an attention weight.
+        mlp_dropout: probability of dropping an entry inside the feed-forward network.
         ffn_dim: width inside it; None: ``dim``.
 
     Shape:

@@ -27,7 +27,7 @@ STATES = "egt_pairs"
 
 @register("EGTLayer")
 class EGTLayer(Block, TiesParameters):
-    """Attention over all pairs of a graph, whose scores and gates pair states give, and which updates the pair states.
+    """Edge-augmented attention: states of all pairs give scores and gates, and are updated.
 
     Equations, per head of width d_k, x and y the normed h and z, i receives from j::
 
@@ -45,7 +45,7 @@ class EGTLayer(Block, TiesParameters):
         heads: attention heads.
         dim_edge: channels of pairs, and of edge states.
         dropout: probability of dropping an entry of what attention and feed-forward networks add.
-        attn_dropout: the same for attention weights.
+        attn_dropout: probability of dropping an attention weight.
         attn_maskout: probability of leaving a pair out of the softmax of a head.
         max_hop: hops told apart; farther pairs and pairs without a path share a row, pairs with a graph token another.
         expansion: width inside the feed-forward networks as a multiple of their input.

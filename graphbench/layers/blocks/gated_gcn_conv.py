@@ -14,7 +14,9 @@ from graphbench.structures import GraphBatch
 
 @register("gatedgcnconv")
 class GatedGCNBlock(GatedGCNCore, Block):
-    """:class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`, norm, activation, dropout and residual included.
+    """GatedGCN as a complete block, with norm, activation, dropout and residual.
+
+    Equation: :class:`~graphbench.layers.local.gated_gcn.GatedGCNCore`.
 
     Args:
         dim: channels of nodes.
@@ -22,7 +24,7 @@ class GatedGCNBlock(GatedGCNCore, Block):
         dropout: probability of dropping an entry of the new node and edge states.
         act: activation.
         residual: add the old states.
-        edge_residual: the same for edge states alone; None: as ``residual``.
+        edge_residual: add the old edge states; None: as ``residual``.
 
     Shape:
         h (N, dim), e (E, dim_edge) -> h' (N, dim), e' (E, dim), batch.

@@ -16,7 +16,9 @@ from graphbench.structures import GraphBatch
 
 @register("gcnconv")
 class GCNBlock(Block):
-    """``h' = h + drop(act(GCN(h)))``.
+    """GCN with activation, dropout and a residual.
+
+    ``h' = h + drop(act(GCN(h)))``.
 
     Args:
         dim: channels of nodes.

@@ -16,7 +16,9 @@ from graphbench.structures import GraphBatch
 
 @register("gineconv")
 class GINEBlock(Block):
-    """``h' = h + drop(act(GINE(h, e)))``.
+    """GINE with activation, dropout and a residual.
+
+    ``h' = h + drop(act(GINE(h, e)))``.
 
     Args:
         dim: channels of nodes.

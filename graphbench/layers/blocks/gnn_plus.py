@@ -26,7 +26,7 @@ from graphbench.structures import GraphBatch
 
 @dataclass(frozen=True)
 class PlusSettings:
-    """What the four layers have in common; every field is a key of the layer.
+    """Settings of all four layers; every field is a key of the layer.
 
     Attributes:
         dim: channels of nodes.
@@ -88,7 +88,9 @@ class GNNPlusBlock(Block):
 
 @register("gcn")
 class GCNPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` with ``drop(act(BN(GCN(h))))``; edge states are not read.
+    """GCN+ block: GCN with batch norm, activation and dropout; edge states are not read.
+
+    :class:`GNNPlusBlock` with ``drop(act(BN(GCN(h))))``.
 
     Differences from the paper: none known.
     """
@@ -109,7 +111,7 @@ class GCNPlus(GNNPlusBlock):
 
 @register("gcne")
 class GCNEdgesPlus(GCNPlus):
-    """:class:`GCNPlus` with messages that read edges, neither normalised nor with self loops.
+    """GCN+ block with messages that read edges, neither normalised nor with self loops; see :class:`GCNPlus`.
 
     Equation::
 
@@ -141,7 +143,9 @@ class _EdgeSum(LocalLayer):
 
 @register("gine")
 class GINEPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` with ``drop(relu(GINE(h, e)))``; its MLP has a ReLU, too, and there is no norm.
+    """GINE+ block: GINE with ReLU and dropout, without norm.
+
+    :class:`GNNPlusBlock` with ``drop(relu(GINE(h, e)))``; its MLP has a ReLU, too.
 
     Differences from the paper: none known; its code leaves the norm after GINE out.
     """
@@ -155,7 +159,9 @@ class GINEPlus(GNNPlusBlock):
 
 @register("gatedgcn")
 class GatedGCNPlus(GNNPlusBlock):
-    """:class:`GNNPlusBlock` with :class:`~graphbench.layers.blocks.gated_gcn_conv.GatedGCNBlock`, complete with ReLU.
+    """GatedGCN+ block: :class:`~graphbench.layers.blocks.gated_gcn_conv.GatedGCNBlock`, complete with ReLU.
+
+    A :class:`GNNPlusBlock`.
 
     Differences from the paper: none known.
     """

@@ -21,7 +21,7 @@ from graphbench.structures.capacity import Level
 
 @register("GraphTransformerLayer")
 class GraphTransformerLayer(Block):
-    """Attention along the edges whose scores edge states scale, and one more stream of edge states.
+    """Attention along the edges, with scores scaled by edge states, and a second stream that updates edge states.
 
     Equations, per head of width d_k, s the sources of edges into t, c channels of the head::
 

@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @register("GraphormerLayer")
 class GraphormerLayer(Block):
-    """Attention with a bias per pair and a feed-forward network, both pre-norm.
+    """Graphormer's layer: attention with a bias per pair and a feed-forward network, both pre-norm.
 
     Equations::
 
@@ -31,8 +31,8 @@ class GraphormerLayer(Block):
         dim: channels of nodes.
         heads: attention heads, the number of columns of the bias.
         dropout: probability of dropping an entry after attention and after the feed-forward network.
-        attn_dropout: the same for attention weights.
-        mlp_dropout: the same inside the feed-forward network.
+        attn_dropout: probability of dropping an attention weight.
+        mlp_dropout: probability of dropping an entry inside the feed-forward network.
 
     Shape:
         h (N, dim) -> (N, dim); edge states pass through.

@@ -23,7 +23,7 @@ FIRST, STATES = "RRWP", "grit_pairs"
 
 @register("GritTransformer", group="gt.attn")
 class GritTransformerLayer(Block):
-    r"""Attention over all pairs of a graph whose scores are computed from states of the pairs, and update these.
+    r"""GRIT's layer: attention over all pairs of a graph, with scores computed from pair states, which it updates.
 
     Equations, per head of width d_k, i receives from j, z the states of pairs::
 
@@ -40,7 +40,7 @@ class GritTransformerLayer(Block):
         dim: channels of nodes and of pairs, divisible by ``heads``.
         heads: attention heads.
         dropout: probability of dropping an entry of x and s before W_O and W_Oe, and inside the feed-forward network.
-        attn_dropout: the same for attention weights.
+        attn_dropout: probability of dropping an attention weight.
         hidden_act: act', of the feed-forward network (``gnn.act``).
         norm: ``batch`` per channel over all nodes (all pairs), ``none``, or any other: per node (pair).
         act: act, of the scores (``gt.attn.act``).

@@ -25,7 +25,7 @@ from graphbench.structures import GraphBatch
 
 @register("LGIGTLayer")
 class LGIGTLayer(Block):
-    """Local and global operator one after the other, each with a residual.
+    """Interleaved layer: a local and a global operator one after the other, each with a residual.
 
     Equations::
 
@@ -40,7 +40,7 @@ class LGIGTLayer(Block):
         heads: attention heads.
         dim_edge: channels of the edge states; 0: there are none. Else W counts, and gets no gradient where none come.
         dropout: probability of dropping an entry after attention, and inside and after the feed-forward network.
-        attn_dropout: the same for attention weights.
+        attn_dropout: probability of dropping an attention weight.
         conv: ``GIN`` (published for molecules) or ``GCN`` (for stochastic block models).
 
     Shape:

@@ -26,7 +26,7 @@ Weighting = Literal["clamped_exp", "softmax"]
 
 @register("SANLayer")
 class SANLayer(Block, TiesParameters):
-    """Attention with separate weights for edges and for all other pairs, then a feed-forward network.
+    """SAN's layer: attention with separate weights for edges and for all other pairs, then a feed-forward network.
 
     Equations, per head of width d, for messages from s to t::
 
@@ -47,7 +47,7 @@ class SANLayer(Block, TiesParameters):
         norm: ``"batch"``, ``"layer"`` (per node) or ``"none"``.
         residual: add h and x as in the equations.
         full_graph: attend to pairs that are no edges.
-        gamma: their weight relative to edges.
+        gamma: weight of the other pairs relative to edges.
         use_bias: projections of the attention have biases.
 
     Shape:
@@ -157,7 +157,7 @@ class SANLayer(Block, TiesParameters):
 
 @register("SAN2Layer")
 class SAN2Layer(SANLayer):
-    """:class:`SANLayer` with a softmax over the edges and another over the pairs that are no edges.
+    """SAN's layer with one softmax over the edges and another over the other pairs; see :class:`SANLayer`.
 
     Equations, per head of width d::
 

@@ -28,7 +28,7 @@ class StructureExtractor(nn.Module):
         dim_edge: channels of edge states.
         gnn_type: name of a local layer.
         hops: k.
-        towers: of a layer that has them.
+        towers: groups of channels inside the local layer, where it has them.
 
     Shape:
         h (N, dim), e -> (N, dim)
@@ -54,7 +54,7 @@ class StructureExtractor(nn.Module):
 
 @register("SATLayer")
 class SATLayer(Block):
-    """Softmax attention within every graph whose queries and keys are representations of subtrees.
+    """Structure-aware attention: queries and keys are representations of subtrees or subgraphs.
 
     Equations::
 

@@ -30,9 +30,9 @@ class TransformerEncoder(Block):
         dim: channels of nodes.
         heads: attention heads.
         dropout: probability of dropping an entry after attention, and inside and after the feed-forward network.
-        attn_dropout: the same for attention weights.
+        attn_dropout: probability of dropping an attention weight.
         ffn_dim: width inside the feed-forward network; None: four times ``dim``.
-        ffn_act: its activation.
+        ffn_act: activation of the feed-forward network.
         ffn_dropout: dropout inside it; None: as ``dropout``.
         norm_first: norms before instead of after.
 

@@ -21,7 +21,7 @@ from graphbench.structures import GraphBatch
 
 @register("TransformerGNN")
 class TransformerGNN(Block, TiesParameters):
-    """A post-norm Transformer layer that reads a bias per pair, with message passing before, beside or after attention.
+    """Post-norm Transformer layer with a bias per pair, and message passing before, beside or after attention.
 
     Equations, g(h) = h + drop_g(relu(GNN(h)))::
 
@@ -38,12 +38,12 @@ class TransformerGNN(Block, TiesParameters):
         dim: channels of nodes.
         heads: attention heads, the number of columns of the bias.
         dropout: drop.
-        attn_dropout: of attention weights.
+        attn_dropout: probability of dropping an attention weight.
         ffn_dim: width inside the feed-forward network; None: ``dim``.
         gnn: a local layer by its registered name, which gets no edge states; None: no message passing.
-        gnn_heads: its heads, where it has any.
+        gnn_heads: heads of the local layer, where it has any.
         gnn_dropout: drop_g.
-        position: where it is.
+        position: place of the message passing, ``before``, ``beside`` or ``after`` attention.
         has_token: the first node of every graph is a token, which g leaves as it is.
 
     Shape:
@@ -79,7 +79,7 @@ class TransformerGNN(Block, TiesParameters):
         self.position, self.has_token = position, has_token
 
     def tie(self, first: Self) -> None:
-        """What is before attention is so in the first layer only."""
+        """Removes message passing before attention, which only the first layer has."""
         if self.position == "before":
             self.local = None
 

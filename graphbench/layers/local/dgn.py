@@ -33,7 +33,7 @@ Field = Literal["eigenvectors", "cycles"]
 
 @register("DGN")
 class DGN(LocalLayer):
-    """Several aggregates of the messages side by side, some along a direction, as a Laplacian eigenvector gives one.
+    """Directional graph network: aggregates side by side, some along a direction such as a Laplacian eigenvector.
 
     Equations, s over the sources of edges into t, u the k-th nontrivial eigenvector of D - A, n nodes of the graph::
 

@@ -16,7 +16,7 @@ from graphbench.structures import GraphBatch
 
 @register("ExpC")
 class ExpC(LocalLayer):
-    r"""Every neighbour is multiplied by learned coefficients and mapped before the sum, which keeps multisets apart.
+    r"""ExpC: neighbours multiplied by learned coefficients and mapped before the sum, which keeps multisets apart.
 
     .. math:: h'_t = m(h_t, h_t) + \sum_{s \to t} m(h_t, h_s + e_{st}), \qquad
         m(c, x) = \mathrm{ReLU}(W_2\, \mathrm{ReLU}(W_1 (a \otimes x) + b_1) + b_2), \quad

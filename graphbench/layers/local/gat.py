@@ -19,7 +19,7 @@ from graphbench.structures.adjacency import Adjacency, adjacency
 
 @register("GAT")
 class GAT(LocalLayer):
-    """Neighbours are averaged with learned weights, per head.
+    """Graph attention: neighbours averaged with learned weights, per head.
 
     Equation::
 
@@ -34,7 +34,7 @@ class GAT(LocalLayer):
         heads: number of heads; divides ``dim_out``.
         dim_edge: channels of the edge states; 0 leaves the edge term out. Else its parameters count, and get no
             gradient where no edge states come.
-        negative_slope: of the leaky relu.
+        negative_slope: slope of the leaky relu.
         bias: add b.
 
     Shape:

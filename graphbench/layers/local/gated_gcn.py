@@ -38,7 +38,7 @@ class GatedGCNCore(GraphLayer):
         dropout: probability of dropping an entry of the new node and edge states.
         act: activation.
         residual: add the old states, where their width is that of the new ones.
-        edge_residual: the same for edge states alone; None: as ``residual``.
+        edge_residual: add the old edge states; None: as ``residual``.
         equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
         update_edges: False: e' = e, and ``edge_norm`` is not used; it counts among the parameters all the same, as in
             Gradformer's released code.
@@ -104,7 +104,7 @@ class GatedGCNCore(GraphLayer):
 
 @register("CustomGatedGCN", "GatedGCN")
 class CustomGatedGCN(GatedGCNCore, LocalLayer):
-    """:class:`GatedGCNCore` as a sublayer of a block.
+    """Gated graph convolution with edge states (GatedGCN): :class:`GatedGCNCore` as a sublayer of a block.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.

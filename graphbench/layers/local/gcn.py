@@ -17,7 +17,9 @@ from graphbench.structures import Features, GraphBatch
 
 @register("GCN")
 class GCN(LocalLayer):
-    """``h' = A^ h W + b`` with ``A^ = D^-1/2 (A + I) D^-1/2``, computed once per batch.
+    """Graph convolution with symmetric normalisation.
+
+    ``h' = A^ h W + b`` with ``A^ = D^-1/2 (A + I) D^-1/2``, computed once per batch.
 
     D counts incoming edges, the self loop included.
 

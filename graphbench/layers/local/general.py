@@ -61,7 +61,9 @@ class _General(LocalLayer):
 
 @register("generalconv")
 class GeneralConv(_General):
-    """``h'_t = AGG over edges s -> t of W h_s + b, + W_self h_t``.
+    """GraphGym's general convolution: linear messages with a choice of aggregation and of self map.
+
+    ``h'_t = AGG over edges s -> t of W h_s + b, + W_self h_t``.
 
     Args:
         dim_in: channels of the input.
@@ -110,7 +112,9 @@ class GeneralConv(_General):
 
 @register("generaledgeconv")
 class GeneralEdgeConv(_General):
-    """``h'_t = AGG over edges s -> t of W [h_s | e_st] + b, + W_self h_t``.
+    """GraphGym's general convolution with edge features in the messages.
+
+    ``h'_t = AGG over edges s -> t of W [h_s | e_st] + b, + W_self h_t``.
 
     Args:
         dim_in: channels of the input.

@@ -20,7 +20,9 @@ from graphbench.structures import GraphBatch
 
 @register("GIN")
 class GIN(LocalLayer):
-    """``h'_t = MLP((1 + eps) h_t + sum over neighbours s of h_s)``, MLP = linear, act, linear.
+    """Graph isomorphism layer: an MLP of the sum of a node and its neighbours.
+
+    ``h'_t = MLP((1 + eps) h_t + sum over neighbours s of h_s)``, MLP = linear, act, linear.
 
     Args:
         dim_in: channels of the input.

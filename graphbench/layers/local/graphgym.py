@@ -16,7 +16,7 @@ from graphbench.registry import FromContext, register
 
 @register("gcnconv")
 class GraphGymGCN(GCN):
-    """:class:`~graphbench.layers.local.gcn.GCN`.
+    """GraphGym's GCN: :class:`~graphbench.layers.local.gcn.GCN`.
 
     Args:
         dim_in: channels of the input.
@@ -32,7 +32,7 @@ class GraphGymGCN(GCN):
 
 @register("sageconv")
 class GraphGymSAGE(SAGE):
-    """:class:`~graphbench.layers.local.sage.SAGE`; arguments as :class:`GraphGymGCN`."""
+    """GraphGym's SAGE: :class:`~graphbench.layers.local.sage.SAGE`; arguments as :class:`GraphGymGCN`."""
 
     def __init__(
         self, dim_in: FromContext[int], dim_out: FromContext[int], *, batchnorm: FromContext[bool] = True
@@ -42,7 +42,10 @@ class GraphGymSAGE(SAGE):
 
 @register("gatconv")
 class GraphGymGAT(GAT):
-    """:class:`~graphbench.layers.local.gat.GAT` with one head and no edge states; arguments as :class:`GraphGymGCN`."""
+    """GraphGym's GAT: :class:`~graphbench.layers.local.gat.GAT` with one head and no edge states.
+
+    Arguments as :class:`GraphGymGCN`.
+    """
 
     def __init__(
         self, dim_in: FromContext[int], dim_out: FromContext[int], *, batchnorm: FromContext[bool] = True
@@ -52,7 +55,7 @@ class GraphGymGAT(GAT):
 
 @register("ginconv")
 class GraphGymGIN(GIN):
-    """:class:`~graphbench.layers.local.gin.GIN`, relu inside.
+    """GraphGym's GIN: :class:`~graphbench.layers.local.gin.GIN`, relu inside.
 
     Args:
         dim_in: channels of the input.
@@ -65,7 +68,7 @@ class GraphGymGIN(GIN):
 
 @register("gineconv")
 class GraphGymGINE(GINE):
-    """:class:`~graphbench.layers.local.gin.GINE`, relu inside.
+    """GraphGym's GINE: :class:`~graphbench.layers.local.gin.GINE`, relu inside.
 
     Args:
         dim_in: channels of the input.
@@ -79,7 +82,7 @@ class GraphGymGINE(GINE):
 
 @register("gatedgcnconv")
 class GraphGymGatedGCN(CustomGatedGCN):
-    """:class:`~graphbench.layers.local.gated_gcn.CustomGatedGCN` without residuals and dropout.
+    """GraphGym's GatedGCN: :class:`~graphbench.layers.local.gated_gcn.CustomGatedGCN` without residuals and dropout.
 
     Args:
         dim_in: channels of the input.

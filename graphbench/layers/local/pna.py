@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 @register("PNA")
 class PNA(LocalLayer):
-    """Concatenation of several aggregates of the same messages.
+    """Principal neighbourhood aggregation: several aggregates of the same messages, concatenated.
 
     Equations::
 
@@ -73,7 +73,7 @@ class PNAUnscaled(LocalLayer):
         dim_in: channels of the input, a multiple of ``towers``.
         dim_out: channels of the output, a multiple of ``towers``.
         dim_edge: channels of the edge states, where there are any.
-        towers: their number.
+        towers: number of groups of channels.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e its term is 0.

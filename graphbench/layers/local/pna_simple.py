@@ -20,7 +20,7 @@ _EPS = 1e-5
 
 @register("PNASimple")
 class PNASimple(LocalLayer):
-    """Four aggregates of the neighbours, each as it is, amplified and attenuated by the degree.
+    """Principal neighbourhood aggregation: four aggregates, each as it is, amplified and attenuated by the degree.
 
     Equation, d_t edges into t, delta the mean of log(d + 1) over the training nodes::
 
@@ -60,7 +60,7 @@ class PNASimple(LocalLayer):
 
 @register("PNATowers")
 class PNATowers(LocalLayer):
-    """PNA of messages, on groups of channels that have their own maps ("towers").
+    """Principal neighbourhood aggregation on groups of channels that have their own maps ("towers").
 
     Equations, c the channels of a tower, a_t and the two scales as of :class:`PNASimple`, of messages m::
 
@@ -70,8 +70,8 @@ class PNATowers(LocalLayer):
     Args:
         dim_in: channels of the input, a multiple of ``towers``.
         dim_out: channels of the output, a multiple of ``towers``.
-        degrees: as of :class:`PNASimple`.
-        towers: their number.
+        degrees: see :class:`PNASimple`.
+        towers: number of groups of channels.
 
     Shape:
         h (N, dim_in), e -> h' (N, dim_out), e; edge states are not read.

@@ -14,7 +14,9 @@ from graphbench.structures import Features, GraphBatch
 
 @register("SAGE")
 class SAGE(LocalLayer):
-    """``h'_t = W_1 mean over edges s -> t of h_s + W_2 h_t + b``.
+    """GraphSAGE with mean aggregation.
+
+    ``h'_t = W_1 mean over edges s -> t of h_s + W_2 h_t + b``.
 
     Args:
         dim_in: channels of the input.

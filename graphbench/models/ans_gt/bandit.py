@@ -42,7 +42,7 @@ class SamplerBandit(CountsOnHost, nn.Module):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What decides the random stream of a round, beside the shares."""
+        """Seed and number of the round, which decide its random stream beside the shares."""
         return self.seed, self.round
 
     def shares(self) -> Tensor:

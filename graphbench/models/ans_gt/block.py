@@ -28,19 +28,19 @@ class SequenceSettings:
         samples: S, sequences of every node.
         candidates: nodes that each sampler chooses from, those with its largest weights.
         teleport: c of personalised PageRank.
-        ppr_steps: its terms.
+        ppr_steps: terms of the series of personalised PageRank.
         orders: powers of the adjacency that make a proximity encoding.
         coarsening: share of the nodes that become super-nodes; 0: no super-nodes.
         global_nodes: learned tokens at the end of every sequence.
         update_period: training steps between updates of the samplers' shares and new sequences; 0: never.
-        first_round: of the sequences, drawn from all samplers with equal shares as in the paper (``mixture``), or from
+        first_round: first sequences, drawn from all samplers with equal shares as in the paper (``mixture``), or from
             PageRank alone as in the released code (``ppr``).
         min_share: p_min, smallest share of a sampler.
         bandit_rate: eta.
         exploration: gamma.
         ffn_dim: width inside the feed-forward network; 0: that of the tokens.
-        input_dropout: of the tokens.
-        attention_dropout: of attention weights.
+        input_dropout: dropout of the tokens.
+        attention_dropout: dropout of attention weights.
     """
 
     num_heads: int = 8
@@ -76,7 +76,7 @@ class SequenceBlock(nn.Module):
 
     Args:
         dim: width of the tokens.
-        dropout: after attention and after the feed-forward network.
+        dropout: dropout after attention and after the feed-forward network.
         settings: heads, widths.
 
     Shape:

@@ -32,7 +32,7 @@ DEFAULTS = SequenceSettings()
 
 @register("ANSGT")
 class ANSGT(EncodedModel):
-    r"""A node is read from S sequences: itself, K drawn nodes, its super-node and learned global tokens.
+    r"""Transformer over sampled sequences per node: itself, K drawn nodes, its super-node and learned global tokens.
 
     Equations, x_i the encoded features, C(i) the super-node of i, t the tokens of one sequence of i::
 
@@ -46,7 +46,7 @@ class ANSGT(EncodedModel):
     Args:
         frame: encoder, widths, factory of the head, a linear map (``gnn.layers_post_mp: 1``).
         layers: blocks (``gt.layers``).
-        dropout: of the blocks (``gnn.dropout``).
+        dropout: dropout of the blocks (``gnn.dropout``).
         sequences: keys of their own, see :class:`SequenceSettings`.
 
     Shape:
@@ -158,7 +158,7 @@ class ANSGT(EncodedModel):
         return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
 
     def _sequences(self, around: Surroundings) -> Drawn:
-        """Of this round; those of the last call where nothing has changed."""
+        """Sequences of this round; those of the last call where nothing has changed."""
         key = self.bandit.key
         if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:
             only_ppr = self.settings.first_round == "ppr" and not self.bandit.round

@@ -21,7 +21,7 @@ class Proximities:
         adjacency: (N, N), A^.
         orders: 1 or more.
         like: gives type and device of the result, and of the dense powers.
-        dense: as above; None: by the number of nodes.
+        dense: keep all powers dense; None: up to :data:`DENSE` nodes.
     """
 
     def __init__(self, adjacency: sp.csr_array, orders: int, like: Tensor, dense: bool | None = None) -> None:

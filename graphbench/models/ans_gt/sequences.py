@@ -17,11 +17,11 @@ from graphbench.structures import GraphBatch
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """Everything that sequences are made from; computed once per graph.
+    """Candidates and proximities that sequences are made from; computed once per graph.
 
     Attributes:
-        candidates: of the samplers.
-        proximity: of pairs of nodes.
+        candidates: candidates of the samplers.
+        proximity: proximities of pairs of nodes.
         cluster: (N,) super-node of every node, or None.
         coarse: (orders, C, C) proximities of super-nodes, or None.
     """
@@ -37,10 +37,10 @@ class Drawn:
     """Sequences between two updates.
 
     Attributes:
-        of: what they were drawn from.
+        of: candidates and proximities that they were drawn from.
         key: seed and number of the round, and whatever else decided them.
         node: (N, S, K) int64 on the host, -1 where a node has fewer candidates.
-        weight: (N, S, K, 4) of the samplers.
+        weight: (N, S, K, 4) weights of the samplers.
     """
 
     of: Surroundings
@@ -61,7 +61,7 @@ class Drawn:
 
 
 def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> Surroundings:
-    """Of a batch; its graphs do not see each other."""
+    """Surroundings of a batch; its graphs do not see each other."""
     adjacency, like = normalised_adjacency(batch), torch.empty(0, dtype=dtype, device=batch.device)
     s = settings
     candidates = Candidates.of(batch, adjacency, s.candidates, s.teleport, s.ppr_steps)

@@ -1,4 +1,4 @@
-"""What the sequences of ANS-GT are drawn from, on the host: candidates of four samplers, super-nodes, proximities.
+"""Candidates of four samplers, super-nodes and proximities, from which ANS-GT draws sequences, computed on the host.
 
 From https://arxiv.org/abs/2210.03930, computed once per graph. A^ is
 D^-1/2 (A + I) D^-1/2 throughout; rows are numbered through the batch, and nothing crosses from one graph to another.

@@ -30,8 +30,8 @@ def batch_rows(
         numbers: (B,) int64 graphs, -1 behind the last one.
         ptr: (L, S+1) int64, first row of every graph of the data set and the total, for L kinds of rows; kind 0 are
             nodes.
-        fields: what is gathered.
-        room: how many rows of every kind there are in the batch; the graphs fit it.
+        fields: fields that are gathered.
+        room: number of rows of every kind in the batch; the graphs fit it.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
 
     Returns:

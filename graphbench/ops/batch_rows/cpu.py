@@ -1,4 +1,4 @@
-"""The same for all graphs at once, in torch code for every device."""
+"""Gathering for all graphs at once, in torch code for every device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What :func:`~graphbench.ops.batch_rows.batch_rows` takes and returns."""
+"""Arguments and results of :func:`~graphbench.ops.batch_rows.batch_rows`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Field:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the result."""
+        """Type of the result."""
         kept = self.source.is_floating_point() or self.source.dtype == torch.bool or not self.widen
         return self.source.dtype if kept and not self.is_numbered else torch.int64
 
@@ -46,7 +46,7 @@ class Room:
     """Shape of the batch.
 
     Attributes:
-        rows: of every kind.
+        rows: number of rows of every kind.
         padding_graphs: K, behind the places of the graphs.
         max_size: most nodes of a padding graph.
     """
@@ -64,7 +64,7 @@ class PaddedRows:
         offsets: (L, G+1) int64 with G = B + K: first row of every graph and the total. For nodes that is the partition
             into graphs, padding graphs included; of other kinds, what is padding belongs to the last graph.
         num_graphs: () int64, graphs that are no padding.
-        fields: in the order asked for.
+        fields: gathered fields in the order asked for.
         real: (R,) bool per kind of rows, False for padding.
         real_graphs: (G,) bool, the same of graphs.
         lists: (2, N + 1) where the edges of every node begin and (2, E) the node at their other end, both grouped by

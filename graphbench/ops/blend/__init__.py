@@ -18,7 +18,7 @@ def blend(a: Tensor, b: Tensor, gamma: Tensor, *, backend: str = "auto") -> Tens
 
     Args:
         a: floating.
-        b: of the same shape and type.
+        b: tensor of the same shape and type.
         gamma: () floating, not -1 (not checked: its value may lie on a device).
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 

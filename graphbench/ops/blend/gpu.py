@@ -25,7 +25,7 @@ def blend(a: Tensor, b: Tensor, gamma: Tensor) -> Tensor:
 
 
 def constants(dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return {"ENTRIES": ENTRIES, "ACC": triton_type(wide_of(dtype)), "num_warps": 4, "enable_fp_fusion": True}
 
 

@@ -37,9 +37,9 @@ class _Group:
     """Graphs that are transformed together.
 
     Attributes:
-        rows: their rows in the batch.
+        rows: rows of the graphs in the batch.
         taps: rows of their filters.
-        transform: how.
+        transform: transform of the graphs.
     """
 
     rows: Tensor | slice
@@ -47,7 +47,7 @@ class _Group:
     transform: Hartley | Padded | Fourier
 
     def take(self, x: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
-        """These rows of (N, d)."""
+        """Rows of the group, of (N, d)."""
         x = x[:, columns]
         return (x[self.rows] if isinstance(self.rows, slice) else x.index_select(0, self.rows)).to(dtype)
 
@@ -62,7 +62,7 @@ class _Group:
         return x
 
     def take_taps(self, filters: Tensor, columns: slice, dtype: torch.dtype) -> Tensor:
-        """These rows of (M, d)."""
+        """Rows of the group's filters, of (M, d)."""
         return filters[self.taps, columns].to(dtype)
 
     def put_taps(self, value: Tensor, filters: Tensor, columns: slice) -> Tensor:

@@ -58,7 +58,7 @@ class Fourier:
         return torch.fft.rfft(rows_cBn, n=self._length)
 
     def gradient_spectrum(self, rows: Tensor) -> Tensor:
-        """The same of the output's gradient."""
+        """(c, B, L // 2 + 1) complex spectrum of the output's gradient."""
         return self.spectrum(rows)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
 
 
 def constants(width: int, dtype: torch.dtype, gated: bool) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return {"GATED": gated} | constants_of(width, dtype, ROWS, COLUMNS)
 
 

@@ -21,7 +21,7 @@ class Hartley:
     Args:
         sizes: distinct sizes, ascending.
         counts: graphs of each; their rows lie one after the other in the same order.
-        device: where the rows lie.
+        device: device of the rows.
     """
 
     # They are no wider than the rows themselves.
@@ -50,7 +50,7 @@ class Hartley:
         return _transform(rows, self._graphs)
 
     def gradient_spectrum(self, rows: Tensor) -> Tensor:
-        """The same of the output's gradient."""
+        """(R, d) transforms of the output's gradient."""
         return self.spectrum(rows)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ class Padded:
 
     Args:
         of_graph: n of every graph, in the order of their rows.
-        device: where.
+        device: device of the rows.
     """
 
     def __init__(self, of_graph: np.ndarray, device: torch.device) -> None:
@@ -54,7 +54,7 @@ class Padded:
         return self._rows.spectrum(rows, self._rows.forwards)
 
     def gradient_spectrum(self, rows: Tensor) -> Tensor:
-        """Its conjugate."""
+        """Conjugate of :meth:`spectrum`, for the output's gradient."""
         return self._rows.spectrum(rows, self._rows.backwards)
 
     def filter_spectrum(self, taps: Tensor) -> Tensor:
@@ -81,13 +81,13 @@ def _on(device: torch.device, values: np.ndarray) -> Tensor:
 
 
 class _Positions:
-    """Where the entries of sequences of lengths n lie when every sequence is padded.
+    """Places of the entries of sequences of lengths n when every sequence is padded.
 
     Attributes:
-        count: of sequences.
+        count: number of sequences.
         length: L.
         forwards: sequence and position of every entry t.
-        backwards: the same with position -t, around the end.
+        backwards: sequence and position -t, around the end, of every entry t.
         after: entries t and t + n of every t, one after the other.
         before: entries -t and n - t: where t and t - n are when all is backwards.
     """

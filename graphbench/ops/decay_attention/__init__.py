@@ -56,7 +56,7 @@ def decay_attention(
             any other kind, infinite where there is no path. No gradient.
         start: (H,) s, in the units of psi.
         decay: lambda, 0 .. 1; 1 is plain attention. Not read by ``kind="linear"``.
-        slope: of LeakyReLU below the start point, 0 .. 1: pairs nearer than s are amplified. 0 counts at psi = s, too.
+        slope: slope of LeakyReLU below the start point, 0 .. 1; amplifies pairs below s. 0 counts at psi = s, too.
         kind: ``exponential`` or ``linear``.
         end: e, from where on a linear mask is 0; needed there, and not read elsewhere.
         mask_on: ``scores`` or ``probs``.

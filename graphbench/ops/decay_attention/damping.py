@@ -55,7 +55,7 @@ class _Latest:
 def distances_of(
     index: Tensor, ragged: Ragged, layout: PaddedLayout, mask: Decay, dtype: torch.dtype
 ) -> list[BucketDistances]:
-    """Those of every bucket of a layout."""
+    """Distances of every bucket of a layout."""
     latest, key = ragged.derived(_Latest), (layout, mask, dtype)
     if latest.index() is not index or latest.key != key:
         latest.index, latest.key = ref(index), key
@@ -108,7 +108,7 @@ class Damping:
     less over the pairs. The queries carry it, see :meth:`lifted`; then everything here is about lifted scores.
 
     Args:
-        mask: how.
+        mask: decay with distance.
         start: (H,) start points.
     """
 
@@ -124,11 +124,11 @@ class Damping:
         return scaled(q) if self._lift is None else q * (self._lift.view(-1, 1) / math.sqrt(q.shape[2]))
 
     def set_bucket(self, bucket: Bucket, distances: BucketDistances) -> None:
-        """What follows is about this bucket."""
+        """Sets the bucket that later calls are about."""
         self._distances, self._padding = distances, bucket.padding(self._all_starts.dtype)
 
     def set_tile(self, batch: slice, rows: slice) -> None:
-        """What follows is about these (B * H, i) rows of the bucket; B is 1 where they are not all."""
+        """Sets the (B * H, i) rows of the bucket that later calls are about; B is 1 where they are not all."""
 
         def of_rows(x: Tensor | None) -> Tensor | None:
             return None if x is None else x[:, :, rows]

@@ -28,7 +28,7 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Decay:
-    """How attention falls off with distance; see :func:`graphbench.ops.decay_attention.decay_attention`.
+    """Decay of attention with distance; see :func:`graphbench.ops.decay_attention.decay_attention`.
 
     Raises:
         ValueError: an argument is out of range, or ``end`` is missing.
@@ -59,7 +59,7 @@ class Decay:
         return math.log(self.decay) if self.decay else NEVER
 
     def fall(self, start: Tensor) -> Tensor:
-        """From the start points of a linear mask to its end."""
+        """Distances from the start points of a linear mask to its end."""
         assert self.end is not None
         return self.end - start
 
@@ -97,7 +97,7 @@ class Decay:
         return torch.softmax(damped, dim=-1)
 
     def damped(self, scores: Tensor, factors: Tensor) -> Tensor:
-        """What goes into the softmax: scores times M, or plus ln M, which is M times the softmax, rows renormalised."""
+        """Argument of the softmax: scores times M, or plus ln M, which is M times the softmax, rows renormalised."""
         if self.mask_on == "scores":
             return scores * factors
         positive = factors > 0

@@ -32,7 +32,7 @@ class RandomKeep:
         seed: start of the stream.
 
     Attributes:
-        scale: what kept entries are multiplied by, 1 / (1 - p) for the rounded ``p`` (0 when all are dropped).
+        scale: factor of kept entries, 1 / (1 - p) for the rounded ``p`` (0 when all are dropped).
     """
 
     def __init__(self, p: float, seed: int) -> None:
@@ -73,7 +73,7 @@ def _drop(x: Tensor, p: float, seed: int) -> Tensor:
 
 
 def _factors(x: Tensor, p: float, seed: int) -> Tensor:
-    """What :func:`_drop` multiplies the entries of ``x`` by."""
+    """Factors that :func:`_drop` multiplies the entries of ``x`` by."""
     keep = RandomKeep(p, seed)
     factors = torch.empty_like(x, memory_format=torch.contiguous_format)
     for block in factors.view(-1).split(_BLOCK):  # the stream of _drop: the last word of a block may be half used

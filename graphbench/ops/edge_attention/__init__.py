@@ -34,14 +34,14 @@ def edge_attention(
         w(s, t) = exp(sum_c q[t, c] k[s, c] e[s, t, c] / sqrt(d))
 
     Args:
-        adj: from :func:`~graphbench.structures.adjacency`, N nodes and M edges; its weights are not applied.
+        adj: adjacency from :func:`~graphbench.structures.adjacency`, N nodes and M edges; its weights are not applied.
         q: (N, H, d) queries.
         k: (N, H, d) keys.
         v: (N, H, f) values.
         e: (M, H, d) factors of the edges, in the order they were given; None for 1.
         clamp: the exponent is limited to -clamp .. clamp (SAN, Exphormer); None: no limit, and the largest exponent
             of every target is subtracted first, which changes nothing but the range of numbers.
-        eps: added to the denominator; only with ``clamp``.
+        eps: number added to the denominator; only with ``clamp``.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:

@@ -32,5 +32,5 @@ def eigen_pairs(eigvecs: Tensor, eigvals: Tensor, ragged: Ragged, flip: bool) ->
 
 
 def constants(width: int, dtype: torch.dtype, flip: bool) -> dict[str, Any]:
-    """What is known when the kernel is compiled."""
+    """Constants that are known when the kernel is compiled."""
     return {"FLIP": flip} | constants_of(width, dtype, ROWS, COLUMNS)

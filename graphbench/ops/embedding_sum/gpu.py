@@ -37,7 +37,7 @@ def _first(sizes: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def constants(columns: int, width: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return {"COLUMNS": columns} | constants_of(width, dtype, ROWS, COLUMNS)
 
 

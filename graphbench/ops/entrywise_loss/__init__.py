@@ -33,7 +33,7 @@ def entrywise_loss(
 
     Args:
         pred: (R, ...) floating.
-        true: of the same shape; has no gradient.
+        true: targets of the same shape; without gradient.
         kind: one of :data:`KINDS`.
         mean: divide by the number of entries that count; none at all give 0.
         rows: (R,) bool, rows that count; None: all.

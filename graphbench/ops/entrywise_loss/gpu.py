@@ -32,7 +32,7 @@ def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Ten
 
 
 def constants(pred: Tensor, kind: Kind, mean: bool, rows: Tensor | None, unknown: bool) -> dict[str, Any]:
-    """What is known when the kernel is compiled."""
+    """Constants that are known when the kernel is compiled."""
     return {
         "KIND": KINDS.index(kind),
         "MEAN": mean,

@@ -20,7 +20,7 @@ def fan_out(x: Tensor, uses: int, *, backend: str = "auto") -> tuple[Tensor, ...
 
     Args:
         x: any floating tensor.
-        uses: how many consumers it has.
+        uses: number of its consumers.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``; the last one hands out ``x`` itself.
     """
     if backend == "auto" and uses <= 2:

@@ -50,13 +50,13 @@ def focal_attention(
         k: (N, H, d) keys.
         v: (N, H, e) values.
         ragged: the partition of the rows.
-        distances: of all pairs, or lists of the nodes within a cut-off of every node: then time and memory, with
-            gradients, are those of the lists.
+        distances: distances of all pairs, or lists of the nodes within a cut-off of every node: then time and memory,
+            with gradients, are those of the lists.
         max_hops: largest number of hops seen; None: the whole graph (not with lists). One for all heads, or one per
             head.
-        relations: of pairs; ``index`` and ``bias`` are in the order of ``distances`` (P pairs).
+        relations: relations of pairs; ``index`` and ``bias`` are in the order of ``distances`` (P pairs).
         bias: (P, H) added to the scores, or None.
-        unreachable: what a limited head does with pairs without a path: ``mask`` leaves them out, ``full`` sees
+        unreachable: treatment of pairs without a path in a limited head: ``mask`` leaves them out, ``full`` sees
             them, as FFGT's released code does (not with lists).
         dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
             torch's global generator.

@@ -69,7 +69,7 @@ def _in_tiles(
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, except its differentiable inputs."""
+    """Arguments of a call, except its differentiable inputs."""
 
     scope: Scope
     indices: tuple[Tensor, ...]
@@ -91,7 +91,7 @@ class _Table:
         self.grad = torch.zeros_like(heads_first)
 
     def gradient(self) -> Tensor:
-        """Of the table as it was given."""
+        """Gradient of the table as it was given."""
         grad = scaled(self.grad) if self._is_scaled else self.grad
         return grad.transpose(0, 1).to(self._dtype)
 
@@ -105,7 +105,7 @@ class _Relation(NamedTuple):
 
     @classmethod
     def of(cls, tables: Any, dtype: torch.dtype) -> _Relation:
-        """From the three tables as they were given."""
+        """Relation from the three tables as they were given."""
         query, key, value = tables
         return cls(
             query=None if query is None else _Table(query, dtype),

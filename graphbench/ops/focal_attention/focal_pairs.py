@@ -14,10 +14,10 @@ class FocalPairs(BucketPairs):
     """:class:`~graphbench.ops.bucket_pairs.BucketPairs` that know who sees whom.
 
     Args:
-        scope: what the heads see.
-        bucket: of one of the layouts of its partition.
+        scope: pairs that the heads see.
+        bucket: bucket of one of the layouts of its partition.
         heads: H.
-        dtype: of the scores.
+        dtype: type of the scores.
     """
 
     def __init__(self, scope: Scope, bucket: Bucket, heads: int, dtype: torch.dtype) -> None:

@@ -88,7 +88,7 @@ def _term(q: Tensor, k: Tensor, relation: Relation) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class _Launch:
-    """What a call is about, except its differentiable inputs.
+    """Arguments of a call, except its differentiable inputs.
 
     Attributes:
         scope: the batch, hops of its pairs, limits of the heads.
@@ -96,7 +96,7 @@ class _Launch:
         kinds: T.
         sums: whether weights are summed by kind.
         p: probability of dropout.
-        seed: of dropout.
+        seed: seed of dropout.
     """
 
     scope: Scope
@@ -119,7 +119,7 @@ class _Launch:
     def arguments(
         self, q: Tensor, k: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, unread: Tensor
     ) -> tuple[Tensor, ...]:
-        """With which all kernels begin; ``unread`` stands for what is not there."""
+        """Arguments that all kernels begin with; ``unread`` stands for what is not there."""
         max_hops, wide = _on_device(self.scope.max_hops, q.device), wide_of(v.dtype)
         index = None if self.index is None else loadable(self.index, wide)
         kinds, term, bias = (unread if x is None else x for x in (index, term, bias))
@@ -129,7 +129,7 @@ class _Launch:
     def constants(
         self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, parts: int = 1
     ) -> dict[str, Any]:
-        """What is known when a kernel is compiled."""
+        """Constants that are known when a kernel is compiled."""
         wide = wide_of(v.dtype)
         rows, keys, warps = attention_block(q, v)
         return {

@@ -37,7 +37,7 @@ def load_kinds(kinds, bop, i_q, i_k, n, RELATED: tl.constexpr):
 
 @triton.jit
 def load_of_kind(x, b_kind, bos, i_q, i_k, n, i_h, HEADS: tl.constexpr, KINDS: tl.constexpr, ACC: tl.constexpr):
-    """What the row of every pair has for the kind of the pair, from (N, H, T)."""
+    """Entry of every pair's row for the kind of the pair, from (N, H, T)."""
     o_x = ((bos + i_q) * HEADS + i_h) * KINDS + b_kind
     return tl.load(x + o_x, mask=(i_q < n) & (i_k < n), other=0.0).to(ACC)
 

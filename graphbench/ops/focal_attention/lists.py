@@ -40,7 +40,7 @@ class _VisiblePairs:
 
 
 def count_visible(scope: Scope, max_hops: int) -> int:
-    """How many pairs a limited head sees."""
+    """Number of pairs that a limited head sees."""
     assert scope.distances is not None
     return scope.distances.derived(_count_visible, max_hops, scope.sees_unreachable)
 
@@ -112,7 +112,7 @@ class _Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call is about, except its differentiable inputs."""
+    """Arguments of a call, except its differentiable inputs."""
 
     pairs: _VisiblePairs
     kinds: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""Which pairs a head sees: largest number of hops per head, distances of pairs, relations of pairs."""
+"""Pairs that a head sees: largest number of hops per head, distances of pairs, relations of pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Relation:
         return self.query, self.key, self.value
 
     def of_heads(self, heads: slice) -> Relation:
-        """The same for some heads."""
+        """Relation for some heads."""
         return Relation(self.index, *(None if table is None else table[:, heads] for table in self.tables))
 
     def check(self, pairs: int, heads: int, d: int, e: int) -> None:
@@ -59,8 +59,8 @@ class Scope:
 
     Attributes:
         ragged: the partition of the rows.
-        distances: of pairs, or None where all heads see the whole graph.
-        max_hops: per head, None for the whole graph.
+        distances: distances of pairs, or None where all heads see the whole graph.
+        max_hops: largest number of hops per head, None for the whole graph.
         sees_unreachable: whether limited heads see pairs without a path.
     """
 
@@ -125,7 +125,7 @@ def hops_of(distances: PairBlocks | HopNeighbors) -> Tensor:
 
 
 def visible(hops: Tensor, max_hops: int, sees_unreachable: bool) -> Tensor:
-    """Where a limited head sees, from hops of any shape."""
+    """Pairs that a limited head sees, from hops of any shape."""
     seen = (hops <= max_hops) | (hops == TOKEN)
     return seen | (hops == UNREACHABLE) if sees_unreachable else seen
 

@@ -28,7 +28,7 @@ def graph_layer_norm(
         weight: (d,).
         bias: (d,).
         ragged: the partition of the rows.
-        eps: added to the variance.
+        eps: number added to the variance.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

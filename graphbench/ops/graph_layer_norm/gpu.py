@@ -30,7 +30,7 @@ def graph_layer_norm(h: Tensor, weight: Tensor, bias: Tensor, ragged: Ragged, ep
 
 
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return constants_of(width, dtype, max(1, ENTRIES // span_of(width)), warps=8)
 
 

@@ -84,7 +84,7 @@ def feature_attention(
         k: (N, H, m) features of keys, positive.
         v: (N, H, f) values.
         ragged: the partition of the rows.
-        key_weights: as in :func:`kernel_attention`.
+        key_weights: weights of the keys, see :func:`kernel_attention`.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:
@@ -121,7 +121,7 @@ def edge_weights(
         projection: (m, d) random directions.
         ragged: the partition of the rows.
         edge_index: (2, E) int64; row 1 attends to row 0, both in one graph.
-        eps: as in :func:`kernel_attention`.
+        eps: number added to the features, see :func:`kernel_attention`.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:

@@ -50,9 +50,9 @@ def kernel_attention_of_sums(q: Tensor, sums: KeySums, projection: Tensor, *, ep
 
     Args:
         q: (R, H, d) queries of these rows.
-        sums: over all keys of the graph.
-        projection: as for the sums.
-        eps: as in :func:`graphbench.ops.kernel_attention.kernel_attention`.
+        sums: sums over all keys of the graph.
+        projection: projection that the sums were made with.
+        eps: number added to the features, see :func:`graphbench.ops.kernel_attention.kernel_attention`.
 
     Returns:
         (R, H, f) float64: these rows of ``kernel_attention`` over the whole graph.

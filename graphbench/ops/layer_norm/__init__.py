@@ -34,7 +34,7 @@ def layer_norm(
         added: (R, d), or None for 0.
         added_dropout: probability of dropping an entry of it; 0 in evaluation. Reproducible from torch's global
             generator.
-        eps: added to the variance.
+        eps: number added to the variance.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

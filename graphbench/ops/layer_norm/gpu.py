@@ -30,7 +30,7 @@ def layer_norm(h: Tensor, weight: Tensor, bias: Tensor, added: Tensor | None, p:
 
 
 def constants(width: int, dtype: torch.dtype, p: float, eps: float) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     known = constants_of(width, dtype, max(1, ENTRIES // span_of(width)))
     return {"EPS": eps, "P": float(p), "KEEP": 1.0 / (1.0 - p)} | known
 

@@ -44,7 +44,7 @@ def linear_and_rows(
         h: (R, d).
         weight: (f, d).
         bias: (f,), or None for 0.
-        act: what follows.
+        act: activation that follows.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:
@@ -69,8 +69,8 @@ def linear_parts(
 
     Args:
         h: (R, d).
-        weights: at least one, (f, d) each.
-        biases: as many, (f,) each.
+        weights: weights of the maps, at least one, (f, d) each.
+        biases: biases, one per weight, (f,) each.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

@@ -66,7 +66,7 @@ def gradients(
         grad: (R, f) of the output.
         of_rows: (R, d) gradient of the rows that were handed on, or None.
         wanted: whether the rows and the bias have a gradient.
-        parameters: what weight and bias consist of, one behind the other: a kernel may leave their gradients for the
+        parameters: parameters of weight and bias, one behind the other: a kernel may leave their gradients for the
             end of the backward pass and return None (:mod:`graphbench.structures.late_sums`). This function does not.
     """
     if out is not None:
@@ -94,7 +94,7 @@ class Linear(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Of the rows, weight and bias."""
+        """Gradients of the rows, weight and bias."""
         if grad is None:
             return of_rows, None, None, None, None
         h, weight, out = ctx.saved_tensors
@@ -143,7 +143,7 @@ class LinearParts(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor | None, of_rows: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Of the rows, then of all weights and all biases."""
+        """Gradients of the rows, then of all weights and all biases."""
         h, weight = ctx.saved_tensors
         maps, f, d = weight.shape
         if grad is None:

@@ -49,7 +49,7 @@ def _reaches(h: Tensor, parameters: Sequence[Tensor], shape: tuple[int, int]) ->
 
 
 def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when the kernel of products is compiled."""
+    """Constants that are known when the kernel of products is compiled."""
     return {
         "IN": channels_in,
         "OUT": channels_out,

@@ -48,8 +48,8 @@ def linear_attention(
         k: (N, H, d) keys.
         v: (N, H, e) values, or (N, 1, e) shared by all heads.
         ragged: the partition of the rows.
-        norm: what q and k are divided by.
-        base: what is added to every weight: n to that of a node to itself (SGFormer), 1 to all (DIFFormer), or nothing.
+        norm: norm that q and k are divided by.
+        base: base added to every weight: n to that of a node to itself (SGFormer), 1 to all (DIFFormer), or nothing.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
     Returns:

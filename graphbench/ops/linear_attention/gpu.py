@@ -136,7 +136,7 @@ def _cross(a: Tensor, b: Tensor, centre: Tensor, last: Tensor | None, ragged: Ra
 
 
 def _per_graph(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, norm: str) -> tuple[Tensor | None, Tensor, Tensor]:
-    """What the rows of a graph have in common.
+    """Numbers that the rows of a graph have in common.
 
     Returns:
         (G, 2) inverse squares of the norms of q and k (None: they are rows of length one), (G,) product of the inverse
@@ -208,7 +208,7 @@ def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
 
 
 def _tile_counts(ragged: Ragged, rows: int) -> Ragged:
-    """How many tiles of ``rows`` rows every graph has."""
+    """Number of tiles of ``rows`` rows in every graph."""
     if isinstance(ragged, CapacityRagged):
         return ragged.in_pieces(rows)
     return Ragged.from_sizes([-(-size // rows) for size in ragged.sizes], ragged.device)

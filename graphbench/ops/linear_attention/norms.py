@@ -20,7 +20,7 @@ def away_from_zero(total: Tensor, bound: Tensor) -> Tensor:
 
     Args:
         total: sum of weights of either sign.
-        bound: what the sum of their absolute values can at most be, of the same shape.
+        bound: largest possible sum of their absolute values, of the same shape.
     """
     kept = torch.where(total < 0, -1.0, 1.0) * torch.maximum(total.abs(), FLOOR * bound)
     return torch.where(kept == 0, 1.0, kept)

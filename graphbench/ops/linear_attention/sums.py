@@ -73,9 +73,9 @@ def linear_attention_of_sums(
     Args:
         q: (R, H, d) queries of these rows.
         v: (R, H, e) their values, or (R, 1, e) shared by all heads.
-        sums: over all rows of the graph.
-        norm: as for the sums.
-        base: as in :func:`graphbench.ops.linear_attention.linear_attention`.
+        sums: sums over all rows of the graph.
+        norm: norm that the sums were made with.
+        base: base added to the weights, see :func:`graphbench.ops.linear_attention.linear_attention`.
 
     Returns:
         (R, H, e) of the type of ``v``: these rows of ``linear_attention`` over the whole graph.

@@ -41,7 +41,7 @@ def pair_attention(
         k: (N, H, d) keys.
         v: (N, H, f) values, or (N, 1, f) shared by all heads.
         ragged: the partition of the rows.
-        weight: as above.
+        weight: ``sigmoid`` or ``additive``.
         backend: ``"auto"``, ``"reference"`` or ``"cpu"``.
 
     Returns:

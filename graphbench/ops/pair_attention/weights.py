@@ -30,4 +30,4 @@ def additive(q_BHid: Tensor, k_BHjd: Tensor) -> Tensor:
 
 
 WEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"sigmoid": sigmoid, "additive": additive}
-"""By name: functions of (B, H, i, d) queries and (B, H, j, d) keys, of which all are keys of the rows' graphs."""
+"""Weights by name: functions of (B, H, i, d) queries and (B, H, j, d) keys, all of them keys of the rows' graphs."""

@@ -64,7 +64,7 @@ def _reaches(operator: str, adj: Adjacency, *inputs: Tensor) -> bool:
 
 
 def constants(width: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return constants_of(width, dtype, ROWS, COLUMNS)
 
 

@@ -49,7 +49,7 @@ def residual_norm(
     Args:
         h: (R, d).
         norm: parameters and running statistics; the latter are changed in training.
-        around: what is computed besides. Probabilities are 0 in evaluation.
+        around: sum, activation, dropout and residual computed besides. Probabilities are 0 in evaluation.
         real: rows that are no padding; None: all. Padding is normalised by the statistics of the others.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
@@ -67,7 +67,7 @@ def residual_norms(inputs: Sequence[NormInput], *, backend: str = "auto") -> lis
 
     Args:
         inputs: arguments of each, independent of one another: no running statistics belong to two of them.
-        backend: as there.
+        backend: see :func:`residual_norm`.
 
     Returns:
         The output of each.
@@ -82,8 +82,8 @@ def residual_norm_sum(inputs: Sequence[NormInput], *, backend: str = "auto") -> 
     """The sum of :func:`residual_norm` of several inputs of the same rows: on a GPU in the launches of one.
 
     Args:
-        inputs: as of :func:`residual_norms`, at least one, (R, d) each.
-        backend: as there.
+        inputs: inputs of :func:`residual_norms`, at least one, (R, d) each.
+        backend: see :func:`residual_norm`.
 
     Returns:
         (R, d).

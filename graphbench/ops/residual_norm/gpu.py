@@ -64,13 +64,13 @@ def _alike(inputs: Sequence[NormInput], summed: bool) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Launch:
-    """What does not get a gradient.
+    """Arguments of a launch that get no gradient.
 
     Attributes:
         norm: running statistics and numbers.
         relu: whether the normalised rows go through ReLU.
         p: probability of dropping an entry of what is added.
-        q: the same of what is normalised.
+        q: probability of dropping an entry of what is normalised.
         real: rows that count; None: all.
         seed: (2,) of p and q.
     """
@@ -84,7 +84,7 @@ class _Launch:
 
     @classmethod
     def of(cls, given: NormInput) -> _Launch:
-        """With a seed drawn."""
+        """Launch for an input, with a seed drawn."""
         norm, around = given.norm, given.around
         p, q = (around.added_dropout if around.added is not None else 0.0), around.dropout
         seed = draw_seed(given.h.device, max(p, q))
@@ -96,7 +96,7 @@ class _Launch:
 
 
 class _Rows:
-    """What the launches of several inputs have in common.
+    """Shares of rows and constants that the launches of several inputs have in common.
 
     Args:
         inputs: rows (R, d) of each.
@@ -139,7 +139,7 @@ class _Rows:
 
 
 def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
-    """What depends on the shape of the rows."""
+    """Constants that depend on the shape of the rows."""
     most, columns = NARROW if rows <= FEW else BROAD
     tile = min(most, span_of(rows))
     warps = max(4, tile * min(columns, span_of(width)) // (32 * ENTRIES))

@@ -110,7 +110,7 @@ def load_shares(parts, shares, row, rows, o_c, m_c, WIDTH: tl.constexpr, SHARES:
 
 @triton.jit
 def joint_moments(parts, shares, o_c, m_c, WIDTH: tl.constexpr, SHARES: tl.constexpr):
-    """The same of all rows: [SPAN] number, mean, sum of squares. Means are joined, never sums of squares subtracted."""
+    """[SPAN] number, mean and sum of squares of all rows. Means are joined, never sums of squares subtracted."""
     b_counts = load_shares(parts, shares, 0, 3, o_c, m_c, WIDTH, SHARES)
     b_means = load_shares(parts, shares, 1, 3, o_c, m_c, WIDTH, SHARES)
     b_count = tl.sum(b_counts, 0)

@@ -1,4 +1,4 @@
-"""What a batch normalisation holds, and what is computed together with it."""
+"""Parameters of a batch normalisation, and what is computed together with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Normalization:
         running_var: (d,), unbiased.
         training: normalise by the statistics of the rows, and move the running ones towards them.
         momentum: share of a step in the running statistics.
-        eps: added to the variance.
+        eps: number added to the variance.
     """
 
     weight: Tensor
@@ -37,7 +37,7 @@ class Normalization:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What is computed together with a normalisation.
+    """Sum, activation, dropout and residual that are computed together with a normalisation.
 
     Attributes:
         added: (R, d) added to the input, or None.
@@ -65,7 +65,7 @@ class NormInput:
     Attributes:
         h: (R, d).
         norm: parameters and running statistics.
-        around: what is computed besides.
+        around: sum, activation, dropout and residual that are computed besides.
         real: rows that are no padding; None: all.
     """
 

@@ -97,7 +97,7 @@ def _levels(ragged: Ragged) -> list[tuple[Tensor, Tensor]]:
 
 
 def _capacity_levels(ragged: CapacityRagged) -> list[tuple[Tensor, Tensor]]:
-    """The same tree for a padded batch, as deep as its largest graph could need."""
+    """Tree of sums for a padded batch, as deep as its largest graph could need."""
     levels, device = [], ragged.device
     while ragged.max_size > _FAN_IN:
         pieces = ragged.in_pieces(_FAN_IN)

@@ -61,7 +61,7 @@ def _apply(x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
 
 
 def constants(width: int, dtype: torch.dtype, mean: bool) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return {"MEAN": mean} | constants_of(width, dtype, ROWS, COLUMNS)
 
 

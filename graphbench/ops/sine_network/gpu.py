@@ -30,7 +30,7 @@ def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor
 
 
 def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.dtype) -> dict[str, Any]:
-    """What is known when a kernel is compiled; the last parameters begin at ``OUT`` and ``FREQUENCY``."""
+    """Constants that are known when a kernel is compiled; the last parameters begin at ``OUT`` and ``FREQUENCY``."""
     first, step = width * columns + width, width * width + width
     return {
         "E": columns,

@@ -47,7 +47,7 @@ def softmax_attention(
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, dropout_p: float, bias: Tensor | None) -> Tensor:
-    """The same through torch's fused kernel, one call per bucket: the fast path of other devices and large graphs."""
+    """Attention by torch's fused kernel, one call per bucket: the fast path of other devices and large graphs."""
     blocks = []
     for bucket, q_BLHd, k_BLHd, v_BLHe in zip(ragged.buckets, *(ragged.to_buckets(x) for x in (q, k, v))):
         mask = None if bucket.mask is None else bucket.mask[:, None, None, :]

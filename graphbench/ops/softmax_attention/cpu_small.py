@@ -32,7 +32,7 @@ class HeadCells:
         out_row_of_cell: (C,) int64, the same for rows of (N * H, d) results.
         out_cell_of_row: (N * H,) int64.
         padding: (cells,) int64, those that are padding; None where none are.
-        blocks: of every bucket its first cell, B * H, L and (B * H, 1, L) to be added to scores, 0 or minus infinity,
+        blocks: first cell of every bucket, B * H, L and (B * H, 1, L) to be added to scores, 0 or minus infinity,
             or None without padding.
     """
 
@@ -51,7 +51,7 @@ def applies(q: Tensor, v: Tensor, ragged: Ragged, pairs: int) -> bool:
         q: (N, H, d).
         v: (N, H, e).
         ragged: the partition of the rows.
-        pairs: of a bucket, times heads.
+        pairs: most pairs of a bucket, times heads.
     """
     heads = q.shape[1]
     if q.shape != v.shape or heads * ragged.num_pairs > _STORED:
@@ -92,9 +92,9 @@ def small_attention(qkv: Tensor, ragged: Ragged, pairs: int, p: float, seed: int
     Args:
         qkv: (N, 3, H, d).
         ragged: the partition of the rows.
-        pairs: of a bucket, times heads.
+        pairs: most pairs of a bucket, times heads.
         p: probability of dropping an attention weight.
-        seed: of the masks.
+        seed: seed of the masks.
     """
     return _SmallAttention.apply(qkv, ragged, pairs, p, seed)  # type: ignore[no-untyped-call]
 

@@ -68,7 +68,7 @@ def sparse_flow(
             takes ``iters`` proximal gradient steps from the dense flow and differentiates through them, as the paper
             does; ``"dense"`` is the limit lam = 0 and alpha = infinity: softmax(s).
         iters: steps of mode ``"proximal"``.
-        step: its step size: ``"safe"`` for 1 / (max r + alpha n), ``"bb"`` for Barzilai-Borwein.
+        step: step size of that mode: ``"safe"`` for 1 / (max r + alpha n), ``"bb"`` for Barzilai-Borwein.
         dropout_p: probability of dropping a flow; the caller passes 0 in evaluation. Reproducible from torch's global
             generator.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``, of mode ``"exact"``.
@@ -103,7 +103,7 @@ def flow_pattern(problem: FlowProblem) -> list[Tensor]:
 
 
 def flow_diagnostics(problem: FlowProblem) -> FlowDiagnostics:
-    """How the solver did and how sparse the flow is, per graph, in bounded memory and without a gradient."""
+    """State of the solver and sparsity of the flow, per graph, in bounded memory and without a gradient."""
     with problem.full_precision():
         return diagnostics.diagnose(problem)
 
@@ -113,7 +113,7 @@ def counted_flow(problem: FlowProblem, v: Tensor, *, backend: str = "auto") -> t
     """:func:`sparse_flow` without dropout and gradient, and how many of its flows are 0, counted on the way.
 
     Args:
-        problem: what the flows follow from.
+        problem: problem that the flows solve.
         v: (N, H, e) values.
         backend: ``"auto"``, ``"gpu"`` or ``"cpu"``, of mode ``"exact"``.
 

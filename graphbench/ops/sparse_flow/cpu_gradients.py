@@ -19,7 +19,7 @@ _TINY = 1e-30
 
 
 class Gradients(NamedTuple):
-    """Of the operands of a bucket, of its values and of lam."""
+    """Gradients of the operands of a bucket, of its values and of lam."""
 
     q_Bid: Tensor
     k_Bjd: Tensor
@@ -30,7 +30,7 @@ class Gradients(NamedTuple):
 
     @classmethod
     def of(cls, of_rows: Sequence[Tensor], of_lam: Tensor) -> Gradients:
-        """In this memory, that of lam 0."""
+        """Gradients in this memory, that of lam 0."""
         q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje = of_rows
         return cls(q_Bid, k_Bjd, qf_Bid, kf_Bjd, v_Bje, of_lam)
 
@@ -46,10 +46,10 @@ class Gradients(NamedTuple):
         """Adds what rows contribute that were left over, computed in float64.
 
         Args:
-            operands: of the bucket.
+            operands: operands of the bucket.
             v_Bje: values of the bucket.
             row: number of the graph and head, numbers of the rows.
-            solved: their solution.
+            solved: solution of the rows.
             mask_Rj: 1 for flows that dropout keeps, None for all.
             grad_Re: gradient of the output.
         """

@@ -1,4 +1,4 @@
-"""What the forward and the backward pass of sparse flow on tiles share: operands, scratch, rows left over."""
+"""Operands, scratch and rows left over of sparse flow on tiles, for its forward and backward pass."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from graphbench.structures import Bucket
 
 
 class Operands(NamedTuple):
-    """What the flows of a bucket follow from, heads first.
+    """Operands that the flows of a bucket follow from, heads first.
 
     Attributes:
         q_Bid: queries of the resistance.
-        k_Bjd: their keys.
+        k_Bjd: keys of the resistance.
         qf_Bid: queries of the friction.
-        kf_Bjd: their keys.
+        kf_Bjd: keys of the friction.
         lam_B11: weight of the friction, positive.
         key_mask: (B, 1, j) 1 for keys and 0 for padding, None without padding.
         padding: (B, 1, j) 0 for keys and minus infinity for padding, None without padding.
-        scale: of the scores.
+        scale: factor of the scores.
     """
 
     q_Bid: Tensor
@@ -40,7 +40,7 @@ class Operands(NamedTuple):
 
     @classmethod
     def of(cls, bucket: Bucket, packed: list[Tensor], lam: Tensor) -> Operands:
-        """Of a bucket, from q, k, q_friction and k_friction in the padded layout and (G,) lam."""
+        """Operands of a bucket, from q, k, q_friction and k_friction in the padded layout and (G,) lam."""
         q_Bid, k_Bjd, qf_Bid, kf_Bjd = (bucket.heads_first(x) for x in packed)
         heads, mask = packed[0].shape[1], bucket.mask
         lam_B11 = positive(lam[list(bucket.graphs)])[:, None].expand(-1, heads).reshape(-1, 1, 1)

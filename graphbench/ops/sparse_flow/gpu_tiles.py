@@ -1,4 +1,4 @@
-"""What the Triton kernels of this folder share: scores of a tile, the problem of a row. Notation: README.
+"""Scores of a tile and the problem of a row, for the Triton kernels of this folder. Notation: README.
 
 Prefixes of names: ``ops/gpu_tiles.py``. A tile has query rows on one axis and keys on the other. Where a function
 serves both orientations, numbers per row arrive with the axis of the keys already added.
@@ -88,7 +88,7 @@ def store_columns(p_x, b_x, o_x, i_c, n, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 @triton.jit
 def store_state(p_state, o_q, n, plane, b_top, b_t_ref, b_log_kappa, b_phi_ref, b_delta, b_key, b_flows):
-    """What the backward kernels rebuild every flow from: six planes, one number per row and head in each.
+    """State that the backward kernels rebuild every flow from: six planes, one number per row and head in each.
 
     S (score of weight 1), t_ref, log kappa, phi_ref, delta and the number of the reference key (exact in float32 up to
     2^24 keys). A seventh plane has how many flows of the row are not 0.

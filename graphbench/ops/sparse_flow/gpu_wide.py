@@ -19,7 +19,7 @@ MOST = 512
 NARROWEST = 128
 """Padded width from which on: heads of fewer columns fit the registers, and a line would be large beside them."""
 MOST_BYTES = 2**30
-"""Of the three matrices of a backward pass: 97 graphs of PascalVOC-SP with four heads."""
+"""Most bytes of the three matrices of a backward pass: 97 graphs of PascalVOC-SP with four heads."""
 _LINE = 16
 """A line has a multiple of so many numbers, so that they are read 16 bytes at a time."""
 SOLVED, DIFFERENTIATED = (1, 1), (1, 1)
@@ -110,10 +110,10 @@ def forward(
         inputs: q, k, q_friction, k_friction (N, H, d) and v (N, H, e).
         lam: (G,).
         ragged: partition of N.
-        seed: of dropout.
+        seed: seed of dropout.
         out: (N, H, e), to be filled.
         state: (7, H, N), to be filled (``gpu_tiles.store_state``).
-        scale: of the scores.
+        scale: factor of the scores.
         shared: constants of products.
         row: constants of the problem of a row.
     """
@@ -136,16 +136,16 @@ def backward(
     """Gradients, written to where there is room for them.
 
     Args:
-        inputs: as in :func:`forward`, like the arguments that are not named here.
+        inputs: inputs of :func:`forward`, like the arguments that are not named here.
         lam: (G,).
         ragged: partition of N.
-        seed: of dropout.
+        seed: seed of dropout.
         grad: (N, H, e) gradient of the output.
-        state: what the forward pass filled.
-        scale: of the scores.
+        state: state that the forward pass filled.
+        scale: factor of the scores.
         shared: constants of products.
         row: constants of the problem of a row.
-        gradients: of the inputs, to be filled.
+        gradients: gradients of the inputs, to be filled.
         row_dlam: (H, N), the share of every row in that of lam, to be filled.
     """
     q, k, q_friction, k_friction, v = inputs

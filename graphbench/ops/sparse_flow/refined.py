@@ -79,7 +79,7 @@ class RefinedRows(NamedTuple):
         return torch.where(self.active.any(1, keepdim=True), self.beta * nu + self.flow.sum(1, keepdim=True) - 1, 0.0)
 
     def gradients(self, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of s, t (R, j) and lam (R, 1) from that of the flow.
+        """Gradients of s, t (R, j) and lam (R, 1) from that of the flow.
 
         gbar is kept in two parts, and of the two sums that give Q the one whose terms are small is taken (README).
         """

@@ -37,7 +37,7 @@ class Solution(NamedTuple):
         return (self.nu < 0).view(-1).nonzero().view(-1)
 
     def theta_scale(self, lam: Tensor) -> Tensor:
-        """What f is multiplied by to be compared with nu."""
+        """Factor of f in comparisons with nu."""
         return lam * self.kappa
 
     def beta(self, alpha: float) -> Tensor:
@@ -104,7 +104,7 @@ def _newton_(w: Tensor, f: Tensor, one: Tensor, beta: Tensor, x: Tensor, *, scra
         one: (R, 1) right side of the equation, in the units of the thresholds as is ``x``.
         beta: (R, 1).
         x: (R, 1) not below the root.
-        scratch: at least as many numbers as w has.
+        scratch: memory of at least as many numbers as w has.
     """
     pending, problem, current = torch.arange(len(x), device=x.device), [w, f, one, beta], x
     steps = 0

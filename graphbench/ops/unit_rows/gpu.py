@@ -24,7 +24,7 @@ def unit_rows(x: Tensor, eps: float) -> Tensor:
 
 
 def constants(width: int, dtype: torch.dtype, eps: float) -> dict[str, Any]:
-    """What is known when a kernel is compiled."""
+    """Constants that are known when a kernel is compiled."""
     return {"EPS": eps} | constants_of(width, dtype, ROWS)
 
 

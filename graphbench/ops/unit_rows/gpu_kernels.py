@@ -34,7 +34,7 @@ def unit_rows_backward(
     x, grad, dx, num_rows, s_x, s_grad,
     EPS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """What of the gradient is orthogonal to the row, where ReLU has not cut."""
+    """Part of the gradient that is orthogonal to the row, where ReLU has not cut."""
     b_x, b_length, m_long, o_n, o_c, m_x = positive_rows(x, num_rows, s_x, EPS, WIDTH, SPAN, ROWS, ACC)
     b_grad = tl.load(grad + o_n[:, None] * s_grad + o_c[None, :], mask=m_x, other=0.0).to(ACC)
     b_unit = b_x / b_length[:, None]

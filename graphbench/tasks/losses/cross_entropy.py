@@ -19,7 +19,9 @@ long as in columns."""
 
 @register("cross_entropy")
 class CrossEntropy(Loss):
-    """- log p(true class): softmax over classes, or one sigmoid per binary label.
+    """Cross entropy: softmax over classes, or one sigmoid per binary label.
+
+    - log p(true class).
 
     Multilabel targets that are NaN are left out; a batch in which every label is NaN has loss 0 and gradient 0.
     Subtokens: mean over the positions of a sequence, too.
@@ -49,7 +51,9 @@ class CrossEntropy(Loss):
 
 @register("weighted_cross_entropy")
 class WeightedCrossEntropy(Loss):
-    """Cross entropy with class weights (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
+    """Cross entropy with class weights counted in the batch.
+
+    The weight of class c is (V - n_c) / V, n_c counted in the batch itself and V its number of rows.
 
     GraphGPS's loss for PATTERN, CLUSTER and the superpixel sets. The mean divides by the sum of the weights used
     (multiclass) or by the number of rows (binary), as in GraphGPS.
@@ -88,7 +92,7 @@ def class_weights(label: Tensor, classes: int, dtype: torch.dtype, real: RealRow
     Args:
         label: (V,) int64.
         classes: number of classes.
-        dtype: of the result.
+        dtype: type of the result.
         real: rows that count; None: all.
 
     Returns:

@@ -15,7 +15,10 @@ from graphbench.tasks.loss import Loss
 
 @register("mse")
 class SquaredError(Loss):
-    """(pred - true)^2, mean over rows and columns."""
+    """Squared error, averaged over rows and columns.
+
+    (pred - true)^2.
+    """
 
     kinds = ("regression",)
     capturable = True
@@ -28,7 +31,10 @@ class SquaredError(Loss):
 
 @register("l1")
 class AbsoluteError(Loss):
-    """|pred - true|, mean over rows and columns."""
+    """Absolute error, averaged over rows and columns.
+
+    |pred - true|.
+    """
 
     kinds = ("regression", "binary")
     capturable = True
@@ -41,7 +47,10 @@ class AbsoluteError(Loss):
 
 @register("smoothl1")
 class SmoothAbsoluteError(Loss):
-    """d^2 / 2 where d = |pred - true| is below 1, else d - 1/2; mean over rows and columns."""
+    """Huber loss with threshold 1, averaged over rows and columns.
+
+    d^2 / 2 where d = |pred - true| is below 1, else d - 1/2.
+    """
 
     kinds = ("regression", "binary")
     capturable = True

@@ -10,7 +10,7 @@ from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 
 @register("accuracy")
 class Accuracy(Metric):
-    """Correct labels / labels. Multilabel: that of every task over its known labels, then the mean over tasks.
+    """Share of correct labels. Multilabel: share per task over its known labels, then the mean over tasks.
 
     NaN when every label is missing.
     """
@@ -28,7 +28,7 @@ class Accuracy(Metric):
 
 @register("accuracy-SBM")
 class BalancedAccuracy(Metric):
-    """Mean over classes of the recall of the class (PATTERN, CLUSTER).
+    """Mean recall over classes (PATTERN, CLUSTER).
 
     As in the benchmark's own code, a class that is predicted but does not occur counts as a class with recall 0.
     """

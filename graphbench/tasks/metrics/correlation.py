@@ -11,7 +11,10 @@ from graphbench.tasks.ranks import average_ranks
 
 @register("r2")
 class R2(Metric):
-    """1 - sum (pred - true)^2 / sum (true - mean)^2; columns with constant targets are left out, NaN when all are."""
+    """Coefficient of determination (R2).
+
+    1 - sum (pred - true)^2 / sum (true - mean)^2; columns with constant targets are left out, NaN when all are.
+    """
 
     kinds = ("regression",)
 
@@ -25,7 +28,7 @@ class R2(Metric):
 
 @register("spearmanr")
 class SpearmanCorrelation(Metric):
-    """Correlation of the ranks; columns with constant targets or predictions are left out, NaN when all are."""
+    """Rank correlation (Spearman); columns with constant targets or predictions are left out, NaN when all are."""
 
     kinds = ("regression",)
 

@@ -10,7 +10,10 @@ from graphbench.tasks.metric import Metric, to_double
 
 @register("mae")
 class MeanAbsoluteError(Metric):
-    """Mean of |pred - true| over rows and columns."""
+    """Mean absolute error over rows and columns.
+
+    Mean of |pred - true|.
+    """
 
     maximize = False
     kinds = ("regression",)
@@ -22,7 +25,10 @@ class MeanAbsoluteError(Metric):
 
 @register("mse")
 class MeanSquaredError(Metric):
-    """Mean of (pred - true)^2 over rows and columns."""
+    """Mean squared error over rows and columns.
+
+    Mean of (pred - true)^2.
+    """
 
     maximize = False
     kinds = ("regression",)
@@ -34,7 +40,10 @@ class MeanSquaredError(Metric):
 
 @register("rmse")
 class RootMeanSquaredError(Metric):
-    """Root of the mean of (pred - true)^2 over rows and columns (OGB averages the roots of the columns instead)."""
+    """Root mean squared error over rows and columns.
+
+    Root of the mean of (pred - true)^2 (OGB averages the roots of the columns instead).
+    """
 
     maximize = False
     kinds = ("regression",)

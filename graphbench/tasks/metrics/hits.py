@@ -30,20 +30,20 @@ class _Hits(Metric):
 
 @register("hits@20")
 class Hits20(_Hits):
-    """Hits with k = 20 (ogbl-ddi)."""
+    """Hits@20 (ogbl-ddi)."""
 
     k = 20
 
 
 @register("hits@50")
 class Hits50(_Hits):
-    """Hits with k = 50 (ogbl-collab)."""
+    """Hits@50 (ogbl-collab)."""
 
     k = 50
 
 
 @register("hits@100")
 class Hits100(_Hits):
-    """Hits with k = 100 (ogbl-ppa)."""
+    """Hits@100 (ogbl-ppa)."""
 
     k = 100

@@ -24,7 +24,9 @@ from graphbench.tasks.metric import Metric, StatisticMetric, Undefined, to_doubl
     "hits@10_filt_self",
 )
 class LinkRanking(StatisticMetric):
-    """Mean over graphs of the mean over true pairs of 1 / rank (``mrr``) or of [rank <= k] (``hits@k``).
+    """Mean reciprocal rank and hits@k of linked pairs, averaged over the pairs of a graph, then over graphs.
+
+    Mean over graphs of the mean over true pairs of 1 / rank (``mrr``) or of [rank <= k] (``hits@k``).
 
     ``_filt``: ranks among targets that are not true themselves; ``_filt_self``: without the source, too. A graph
     without true pairs counts 0 without a suffix and not at all with one, as in the published numbers.
@@ -42,7 +44,7 @@ class LinkRanking(StatisticMetric):
 
 @register("mrr_candidates")
 class CandidateMRR(Metric):
-    """Mean of 1 / rank of every linked pair among itself and the unlinked pairs of the rows that follow it.
+    """Mean reciprocal rank of every linked pair among itself and the unlinked pairs of the rows that follow it.
 
     The ``mrr`` of the Open Graph Benchmark (ogbl-citation2: 1,000 candidates per link, which the data set gives). The
     rank counts, from 1, the candidates that score higher; those that score the same count one half each. Any number

@@ -33,7 +33,7 @@ class _PerClass(Metric):
         return mean_of_defined(by_class, predicted + labelled > 0, "there are no rows")
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return labelled > 0
 
     @abstractmethod
@@ -43,10 +43,10 @@ class _PerClass(Metric):
 
 @register("precision")
 class Precision(_PerClass):
-    """Correct positives / predicted positives; 0 when nothing is predicted positive, as in scikit-learn."""
+    """Precision: correct positives / predicted positives; 0 when nothing is predicted positive, as in scikit-learn."""
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return torch.ones_like(labelled, dtype=torch.bool)
 
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Precision(_PerClass):
 
 @register("recall")
 class Recall(_PerClass):
-    """Correct positives / positive labels. Binary: NaN when no label is positive."""
+    """Recall: correct positives / positive labels. Binary: NaN when no label is positive."""
 
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
@@ -65,10 +65,13 @@ class Recall(_PerClass):
 
 @register("f1", "f1-macro")
 class F1(_PerClass):
-    """2 TP / (2 TP + FP + FN). Binary: NaN when neither a label nor a prediction is positive."""
+    """F1 score.
+
+    2 TP / (2 TP + FP + FN). Binary: NaN when neither a label nor a prediction is positive.
+    """
 
     def defined(self, predicted: Tensor, labelled: Tensor) -> Tensor:
-        """Which classes have a value."""
+        """Mask of the classes that have a value."""
         return predicted + labelled > 0
 
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
@@ -78,7 +81,10 @@ class F1(_PerClass):
 
 @register("f1-micro")
 class MicroF1(Metric):
-    """2 TP / (2 TP + FP + FN), counted over all classes (the accuracy, for multiclass) or all known labels together."""
+    """F1 score of all classes or labels together.
+
+    2 TP / (2 TP + FP + FN), counted over all classes (the accuracy, for multiclass) or all known labels together.
+    """
 
     kinds = ("multiclass", "multilabel")
 

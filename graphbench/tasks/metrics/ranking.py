@@ -55,7 +55,10 @@ class _Ranking(Metric):
 
 @register("auc", "rocauc")
 class AreaUnderROC(_Ranking):
-    """Probability that a positive label scores higher than a negative one; equal scores count one half."""
+    """Area under the ROC curve.
+
+    Probability that a positive label scores higher than a negative one; equal scores count one half.
+    """
 
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
         """Fraction of the negatives below this score, plus half of those at it."""
@@ -64,7 +67,7 @@ class AreaUnderROC(_Ranking):
 
 @register("ap")
 class AveragePrecision(_Ranking):
-    """Mean over positive labels of the precision among everything scored at least as high."""
+    """Average precision: mean over positive labels of the precision among everything scored at least as high."""
 
     def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
         """Precision among the rows at this score or above."""

@@ -13,7 +13,7 @@ from graphbench.train.eager_optimizer import eager
 @register("adagrad")
 @eager
 class Adagrad(torch.optim.Adagrad):
-    """Steps divided by the root of the sum of all squared gradients.
+    """Adagrad: steps divided by the root of the sum of all squared gradients.
 
     Args:
         params: tensors or parameter groups.

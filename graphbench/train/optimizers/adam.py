@@ -13,7 +13,7 @@ from graphbench.train.eager_optimizer import eager
 @register("adam")
 @eager
 class Adam(torch.optim.Adam):
-    """Adam; weight decay is added to the gradient.
+    """Adam, with weight decay added to the gradient.
 
     Args:
         params: tensors or parameter groups.
@@ -33,7 +33,7 @@ class Adam(torch.optim.Adam):
 @register("adamW")
 @eager
 class AdamW(torch.optim.AdamW):
-    """Adam; weight decay shrinks the parameters directly, decoupled from the gradient's scaling.
+    """AdamW: Adam with weight decay that shrinks the parameters directly, decoupled from the gradient's scaling.
 
     Args:
         params: tensors or parameter groups.

@@ -8,7 +8,10 @@ from graphbench.train.schedule import Schedule
 
 @register("none")
 class Constant(Schedule):
-    """lr(e) = base."""
+    """Constant learning rate.
+
+    lr(e) = base.
+    """
 
     def rate(self, base: float, epoch: float) -> float:
         """The base rate."""

@@ -12,7 +12,9 @@ from graphbench.train.schedule import Schedule, WarmupSchedule
 
 @register("cos")
 class Cosine(Schedule):
-    """lr(e) = base * (1 + cos(pi e / max_epoch)) / 2.
+    """Cosine decay.
+
+    lr(e) = base * (1 + cos(pi e / max_epoch)) / 2.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.
@@ -30,7 +32,9 @@ class Cosine(Schedule):
 
 @register("cosine_with_warmup")
 class CosineWithWarmup(WarmupSchedule):
-    """Linear rise, then lr = base * (1 + cos(pi p)) / 2 with p the fraction of the epochs after the warm-up.
+    """Linear warm-up, then cosine decay.
+
+    lr = base * (1 + cos(pi p)) / 2 with p the fraction of the epochs after the warm-up.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

@@ -8,7 +8,9 @@ from graphbench.train.schedule import WarmupSchedule
 
 @register("linear_with_warmup")
 class LinearWithWarmup(WarmupSchedule):
-    """Linear rise, then lr = base * (1 - p) with p the fraction of the epochs after the warm-up.
+    """Linear warm-up, then linear decay.
+
+    lr = base * (1 - p) with p the fraction of the epochs after the warm-up.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

@@ -13,7 +13,9 @@ from graphbench.train.schedule import Schedule
 
 @register("reduce_on_plateau", "plateau")
 class Plateau(Schedule):
-    """lr <- max(min_lr, lr * reduce_factor) after more than ``schedule_patience`` epochs without a lower loss.
+    """Reduction on plateau.
+
+    lr <- max(min_lr, lr * reduce_factor) after more than ``schedule_patience`` epochs without a lower loss.
 
     As in GraphGPS the validation loss counts once per *epoch*: between two evaluations the latest value is taken
     again, so that ``schedule_patience`` means epochs whatever the evaluation period. "Lower" means by a relative

@@ -11,7 +11,9 @@ from graphbench.train.schedule import WarmupSchedule
 
 @register("polynomial_with_warmup")
 class PolynomialWithWarmup(WarmupSchedule):
-    """Linear rise from exactly 0, then lr = (base - lr_end) * (1 - p) ^ power + lr_end, and lr_end from there on.
+    """Linear warm-up from exactly 0, then polynomial decay.
+
+    lr = (base - lr_end) * (1 - p) ^ power + lr_end, and lr_end from there on.
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

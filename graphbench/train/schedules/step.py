@@ -12,7 +12,9 @@ from graphbench.train.schedule import Schedule
 
 @register("step", "steps")
 class Step(Schedule):
-    """lr(e) = base * lr_decay ^ (number of ``steps`` <= e).
+    """Step decay.
+
+    lr(e) = base * lr_decay ^ (number of ``steps`` <= e).
 
     Args:
         optimizer: see :class:`~graphbench.train.schedule.Schedule`.

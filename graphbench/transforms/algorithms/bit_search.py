@@ -59,7 +59,7 @@ class _Chunk:
         position: (n,) of every node in that order.
         reached: (words, n) uint64, bit j of column i: a path from i to j is known.
         target: (m,) where edges lead to: the first edge of all nodes that have one, then the second, and so on.
-        counts: how many nodes have a first edge, a second, and so on: each time the first ones.
+        counts: number of nodes with a first edge, a second, and so on: each time the first ones.
     """
 
     graph: np.ndarray

@@ -20,7 +20,7 @@ from graphbench.registry import parameters
 from graphbench.transforms.base import JointTransform, Transform
 
 FOLDER = "transforms"
-"""Below the folder of all caches."""
+"""Name of the folder below that of all caches."""
 
 
 def apply(
@@ -38,7 +38,7 @@ def apply(
 
     Args:
         store: the graphs.
-        transforms: by the name that their outputs get (the encoder's), e.g. ``{"LapPE": ...}``.
+        transforms: transforms by the name that their outputs get (the encoder's), e.g. ``{"LapPE": ...}``.
         cache_dir: folder for results; never one with raw data.
         progress: takes lines of text: what is computed, and how long it will take. None: nothing is shown.
 
@@ -71,8 +71,8 @@ def with_outputs(
 
     Args:
         store: the graphs.
-        transforms: by the name that their outputs get.
-        outputs: of each of them, by name.
+        transforms: transforms by the name that their outputs get.
+        outputs: outputs of each transform, by name.
 
     Raises:
         ValueError: two transforms measure different distances (other cut-offs).
@@ -127,7 +127,7 @@ class _Files:
 
 
 def cache_key(store: GraphStore, transform: Transform) -> dict[str, Any]:
-    """Everything that the encodings of some graphs depend on."""
+    """Key of everything that the encodings of some graphs depend on."""
     return {"store": store.fingerprint, **describe(transform)}
 
 

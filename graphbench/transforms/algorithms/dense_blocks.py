@@ -126,7 +126,7 @@ class StackTransform(JointTransform):
         return encode(store, transforms)
 
     def exact(self, store: GraphStore) -> dict[str, Tensor]:
-        """The same in float64."""
+        """Encoding of a store in float64."""
         return encode(store, [self], torch.float64)[0]
 
     @abstractmethod
@@ -150,7 +150,7 @@ def encode(
     Args:
         store: the graphs.
         transforms: computed together.
-        dtype: of the outputs; computed in float64.
+        dtype: type of the outputs; computed in float64.
 
     Raises:
         UserError: a graph is too large for a dense matrix, and a transform has no other way.

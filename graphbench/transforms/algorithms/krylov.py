@@ -22,10 +22,10 @@ from scipy.special import ive
 from graphbench.errors import RunFailed
 
 HEAT_ERROR = 1e-10
-"""Of a heat kernel, in the norm of matrices and hence in each entry: what the series leaves out, before rounding."""
+"""Error of a heat kernel, in the norm of matrices and hence each entry: what the series leaves out, before rounding."""
 
 RESIDUAL = 1e-10
-"""Of a solution: length of ``L x - b`` in lengths of b. An error of x is at most this over the smallest non-zero
+"""Error of a solution: length of ``L x - b`` in lengths of b. An error of x is at most this over the smallest non-zero
 eigenvalue; of an effective resistance, a quadratic form, at most its square over that eigenvalue."""
 
 
@@ -84,7 +84,7 @@ class SparseLaplacian:
         Args:
             unit: (n, w), columns first, ..., first + w - 1 of the identity.
             first: number of the first one.
-            coefficients: from :meth:`coefficients`.
+            coefficients: result of :meth:`coefficients`.
         """
         width, count = unit.shape[1], len(coefficients)
         one = 2 * self.matrix.diagonal()[first : first + width] / self._bound - 1
@@ -106,7 +106,7 @@ class SparseLaplacian:
 
         Args:
             signs: (n, w), independent, each +1 or -1.
-            coefficients: from :meth:`coefficients`.
+            coefficients: result of :meth:`coefficients`.
         """
         total = np.zeros((len(signs), coefficients.shape[1]))
         for number, term in enumerate(self.chebyshev(self.centred(signs), len(coefficients))):

@@ -24,9 +24,9 @@ class LargeGraph:
     """One graph of a store.
 
     Attributes:
-        number: its number in the store.
-        nodes: its rows among the nodes of the store.
-        edges: its rows among the edges of the store.
+        number: number of the graph in the store.
+        nodes: rows of its nodes among those of the store.
+        edges: rows of its edges among those of the store.
         ends: (2, m) int64, source and target of its edges, numbered from 0.
         size: n.
     """

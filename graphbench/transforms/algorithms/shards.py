@@ -32,10 +32,10 @@ def apply_shard(
 
     Args:
         store: all graphs.
-        transforms: by the name that their outputs get.
+        transforms: transforms by the name that their outputs get.
         cache_dir: folder for results, which all processes share.
         shard: number of the range, from 0.
-        shards: how many there are.
+        shards: number of shards.
         progress: takes lines of text; None: nothing is shown.
 
     Returns:
@@ -69,7 +69,7 @@ def missing_shards(
 def _files(
     store: GraphStore, transforms: Mapping[str, Transform], cache_dir: str | Path, shards: int
 ) -> dict[StackTransform, ShardedTensors]:
-    """Of every transform whose rows depend on one graph alone."""
+    """Files of every transform whose rows depend on one graph alone."""
     counts = {"node": int(store.node_ptr[-1]), "edge": int(store.edge_ptr[-1]), "pair": int(store.pair_ptr[-1])}
     folder, files = Path(cache_dir) / FOLDER, {}
     for transform in filter(_by_graph, transforms.values()):

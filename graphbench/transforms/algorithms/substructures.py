@@ -21,7 +21,7 @@ class SimpleGraph:
     Args:
         source: (E,) nodes, of edges as they come: directions, repetitions and loops are taken out.
         target: (E,) nodes.
-        nodes: how many there are.
+        nodes: number of nodes.
 
     Attributes:
         keys: (D,) source * nodes + target of both directions of every edge, in ascending order.
@@ -106,7 +106,7 @@ def cycles(graph: SimpleGraph, longest: int, induced: bool) -> Iterator[np.ndarr
     node is smaller than its last, which one of its two directions is.
 
     Args:
-        graph: where to look.
+        graph: graph to look in.
         longest: nodes of a cycle.
         induced: cycles with a chord are left out.
     """

@@ -18,7 +18,7 @@ def in_threads(
 
     Args:
         work: does one job; must release the interpreter to be of use (LAPACK, BLAS and index operations do).
-        jobs: what is to be done.
+        jobs: jobs to be done.
         alone: jobs that get all threads, and are done first.
 
     Yields:

@@ -10,7 +10,7 @@ from graphbench.registry import FromContext, register
 
 @register("GRPE")
 class GRPE(CompoundAttention):
-    """Hops and edge types of a pair have vectors that queries and keys read and that are added to values.
+    """GRPE's attention: vectors of hops and edge types, read by queries and keys and added to values.
 
     Equations::
 

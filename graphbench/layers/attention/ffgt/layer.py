@@ -129,7 +129,7 @@ class CompoundAttention(GlobalAttention, HasAttentionWeights, TiesParameters):
 
 @register("FFGT")
 class FFGT(CompoundAttention):
-    """Some heads see the whole graph, the others the nodes within a few hops; edge types bias the scores.
+    """Compound attention: some heads see the whole graph, others a few hops; edge types bias the scores.
 
     Equations::
 

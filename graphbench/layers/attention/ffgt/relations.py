@@ -23,12 +23,12 @@ Released = Literal["", "vanilla", "grpe"]
 
 @dataclass(frozen=True)
 class EdgeTypes:
-    """How edges become rows of a table.
+    """Map from edges to rows of a table.
 
     Attributes:
         number: E. With 1 edge features are not read, every edge has type 0; otherwise they must be integers.
         radix: 0: the type is the first column. r: columns are the digits of a number, the first one the lowest.
-        offset: added to every type.
+        offset: number added to every type.
         released: rows as the released code of FFGT (``vanilla``, ``grpe``) has them, see :func:`edge_rows`.
     """
 
@@ -146,8 +146,8 @@ class RelationTables(nn.Module):
 
     Args:
         heads: H.
-        width: d, of queries, keys and values.
-        types: of edges.
+        width: d, width of queries, keys and values.
+        types: number of edge types.
         max_hop: hops that are told apart; None: hops have no tables.
         values: whether there are tables for values, too.
         gate: whether there are tables of log C, the gate of weights; at the start C = 1.

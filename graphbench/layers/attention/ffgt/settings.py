@@ -20,7 +20,7 @@ class FocalSettings:
         attn_dim: channels per head; 0: ``dim / heads``.
         num_edge_types: types of edges; 1: edge features are not read.
         edge_radix: 0: the type is the first column of the edge features; r: the columns are digits to base r.
-        edge_offset: added to every type.
+        edge_offset: number added to every type.
         tables_per_layer: tables for every layer instead of one for all.
         unreachable: pairs without a path: ``mask`` hides them from focal heads, ``full`` shows them.
         neighbors: ``pairs``: distances of all pairs; ``lists``: neighbour lists, for large graphs: then all heads
@@ -87,7 +87,7 @@ def distance_transforms(arguments: Mapping[str, Any], layer: str) -> dict[str, d
 
     Args:
         arguments: all arguments of a layer that takes :class:`FocalSettings`, by name.
-        layer: its name, for the message.
+        layer: name of the layer, for the message.
 
     Raises:
         ArgumentError: another value of ``neighbors``.

@@ -35,8 +35,8 @@ class Hyena(GlobalAttention):
         order: K, at least 2; K - 1 convolutions.
         emb_dim: columns of the filters' positional embedding, odd and at least 3.
         filter_width: hidden channels of the filters' network.
-        inner_layers: its hidden layers after the first.
-        omega: first value of its sine frequencies.
+        inner_layers: hidden layers of the filters' network after the first.
+        omega: first value of the sine frequencies of the filters' network.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.

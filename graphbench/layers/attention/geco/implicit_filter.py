@@ -91,8 +91,8 @@ def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: 
     Args:
         channels: number of rates.
         fast: fraction of the length after which the fastest channel has decayed to ``target``.
-        slow: the same for the slowest one.
-        target: in (0, 1).
+        slow: fraction of the length after which the slowest channel has decayed to ``target``.
+        target: size after the decay, in (0, 1).
 
     Returns:
         (channels,) float64.
@@ -110,7 +110,7 @@ def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:
 
     Args:
         taps: (sum of distinct sizes, C), one filter per distinct size and channel.
-        batch: whose distinct sizes they are.
+        batch: batch whose distinct sizes they are.
         norm: ``l1`` or ``l2`` over the taps of a filter (a convolution of entries of size 1 is then at most 1; of
             independent entries of variance 1 of variance 1), or ``channels``: every tap by the L1 norm over the
             channels, as Hyena's release does under ``normalized``.

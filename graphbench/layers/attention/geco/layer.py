@@ -52,7 +52,7 @@ class GECO(ChannelwiseAttention):
         order: K.
         emb_dim: columns of the filters' positional embedding, odd and at least 3.
         filter_width: hidden channels of the filters' network.
-        inner_layers: its hidden layers after the first.
+        inner_layers: hidden layers of the filters' network after the first.
         omega: first value of its sine frequencies. Up to 1 filters hardly vary over the positions (standard deviation
             0.04 at 2,708 nodes, 0.4 with 10), so that the order of the nodes hardly counts.
         filter_norm: ``none`` as in the paper's equations: a convolution sums n terms, and what a block adds outgrows
@@ -62,9 +62,9 @@ class GECO(ChannelwiseAttention):
         local_block: see :class:`~graphbench.layers.attention.geco.local_context.LocalContext`.
         permutation: order of the nodes: ``natural`` as stored, ``static`` one random order per size of graph for the
             whole run, ``dynamic`` a new one per graph in every training step and layer.
-        eval_permutations: in evaluation, take the mean over so many fixed random orders; 0: the order of training, for
+        eval_permutations: number of fixed random orders whose mean evaluation takes; 0: the order of training, for
             ``dynamic`` the natural one.
-        permutation_seed: of the fixed orders; none: the seed of the run. Kept with the parameters.
+        permutation_seed: seed of the fixed orders; none: the seed of the run. Kept with the parameters.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
