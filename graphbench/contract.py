@@ -164,17 +164,17 @@ def capture_obstacle(model: nn.Module, one_batch: bool = False) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def broken(method: Any, asked: str, received: Any) -> ContractError:
+def broken(method: Any, expected: str, received: Any) -> ContractError:
     """The message for a component whose method returned something else than its base class says.
 
     Args:
         method: method of the component's class.
-        asked: description of what it must return.
+        expected: description of what it must return.
         received: value that it returned.
     """
     missing = ": is there a return?" if received is None else ""
     return ContractError(
-        f"{place(method)}: {method.__qualname__} must return {asked}; received {_described(received)}{missing}"
+        f"{place(method)}: {method.__qualname__} must return {expected}; received {_described(received)}{missing}"
     )
 
 

@@ -22,7 +22,7 @@ from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.summary import FinalLine, final_line, results_table
-from graphbench.single_run import Surroundings, work_on
+from graphbench.single_run import RunGroup, work_on
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import lost_processes_told
 from graphbench.train.reporter import Reporter
@@ -94,13 +94,13 @@ def run(
                 checked.directory(inputs.run).refuse_another(inputs.identity)
         _hint_at_splits(config, all_inputs)
         number = len(all_inputs) if together else 1
-        around = Surroundings(checked, data, overwrite, reporters, number, StopRequest())
+        group = RunGroup(checked, data, overwrite, reporters, number, StopRequest())
         if number > 1:
-            _run_together(all_inputs, around, fabric)
+            _run_together(all_inputs, group, fabric)
         scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
         for inputs in all_inputs if number == 1 else ():
             fabric.precision.load_state_dict(scale)
-            without_pause(work_on(inputs, around, fabric))
+            without_pause(work_on(inputs, group, fabric))
         if not fabric.is_global_zero:
             return None
         write_aggregate(
@@ -111,13 +111,13 @@ def run(
     return final_line(data.name, result, checked.folder)
 
 
-def _run_together(all_inputs: Sequence[RunInputs], around: Surroundings, fabric: Fabric) -> None:
-    config = around.checked.config
+def _run_together(all_inputs: Sequence[RunInputs], group: RunGroup, fabric: Fabric) -> None:
+    config = group.checked.config
     trainings = {}
     for inputs in all_inputs:
         own = build_fabric(config)
         own.launch()
-        trainings[f"{config.name} {inputs.run.run_id}"] = work_on(inputs, around, own)
+        trainings[f"{config.name} {inputs.run.run_id}"] = work_on(inputs, group, own)
     take_turns(trainings, fabric.device, lambda name, error: logger.error("%s: %s", name, error))
 
 

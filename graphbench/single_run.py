@@ -43,7 +43,7 @@ logger = logging.getLogger("graphbench")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunGroup:
     """Settings and data that the runs of one configuration have in common.
 
     Attributes:
@@ -63,12 +63,12 @@ class Surroundings:
     stop: StopRequest
 
 
-def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[None]:
+def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
     """Trains a run, or goes on with it, unless it is finished; in turns of one step.
 
     Args:
         inputs: split, identity and pretrained run of the run.
-        around: settings and data that the run shares with others.
+        group: settings and data that the run shares with others.
         fabric: launched. Runs that take turns have one each, because it holds the scale of float16 losses.
 
     Raises:
@@ -76,19 +76,19 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
         RunFailed: the run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    config, directory = around.checked.config, around.checked.directory(inputs.run)
-    if not around.overwrite and fabric.broadcast(_is_finished(directory)):
+    config, directory = group.checked.config, group.checked.directory(inputs.run)
+    if not group.overwrite and fabric.broadcast(_is_finished(directory)):
         logger.info("%s: finished earlier, made of the same, skipped.", directory.path)
         return
     # Everything is built before anything is written: wrong input leaves no trace.
-    loaded = around.data()
+    loaded = group.data()
     _check_targets(config, loaded, inputs.splits)
     parts = assemble(config, fabric, loaded, inputs.splits, inputs.run.seed, run_id=inputs.run.run_id)
     compile_model(config, parts.model)
     schedule, settings = build_schedule(config, parts.optimizer), build_settings(config, parts.info)
     text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
     with directory.open(
-        identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=around.overwrite
+        identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=group.overwrite
     ) as decided:
         decision = fabric.broadcast(decided)
         if decision == "skip":  # another process has finished it meanwhile
@@ -96,9 +96,9 @@ def work_on(inputs: RunInputs, around: Surroundings, fabric: Fabric) -> Turns[No
         for name, source in config.code.items():
             if name.endswith(".py"):
                 directory.keep(name, source)
-        record = _begin(parts, inputs, around, resumes=decision == "resume")
+        record = _begin(parts, inputs, group, resumes=decision == "resume")
         with directory.recorded(record) as ended:
-            ended((yield from _outcome(parts, schedule, settings, inputs, around)))
+            ended((yield from _outcome(parts, schedule, settings, inputs, group)))
 
 
 def _is_finished(directory: RunDirectory) -> bool:
@@ -141,9 +141,9 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
         )
 
 
-def _begin(parts: Parts, inputs: RunInputs, around: Surroundings, *, resumes: bool) -> RunRecord:
+def _begin(parts: Parts, inputs: RunInputs, group: RunGroup, *, resumes: bool) -> RunRecord:
     """Says what is trained, and on what; seeds the process. The record of the run."""
-    config, fabric, directory = parts.config, parts.fabric, around.checked.directory(inputs.run)
+    config, fabric, directory = parts.config, parts.fabric, group.checked.directory(inputs.run)
     run, info = inputs.run, parts.info
     logger.info(
         "%s: %s, %s-level %s, split %s; %s, %s parameters, on %s%s",
@@ -155,7 +155,7 @@ def _begin(parts: Parts, inputs: RunInputs, around: Surroundings, *, resumes: bo
         " ".join(layer_names(parts.model)) or "no layers",
         f"{count_parameters(parts.model):,}",
         fabric.device,
-        f", one of {around.together} together" if around.together > 1 else "",
+        f", one of {group.together} together" if group.together > 1 else "",
     )
     for note in (*inputs.notes, *(parts.pretrained.notes if parts.pretrained else ())):
         logger.info(note)
@@ -175,7 +175,7 @@ def _begin(parts: Parts, inputs: RunInputs, around: Surroundings, *, resumes: bo
         params=count_parameters(parts.model),
         data=inputs.facts,
         inputs=inputs.identity.inputs,
-        together=around.together,
+        together=group.together,
         approximation=parts.loaders.approximation,
         sampling=parts.loaders.sampling,
     )
@@ -198,10 +198,10 @@ def _title(config: Config, inputs: RunInputs) -> str:
 
 
 def _outcome(
-    parts: Parts, schedule: Schedule, settings: TrainerSettings, inputs: RunInputs, around: Surroundings
+    parts: Parts, schedule: Schedule, settings: TrainerSettings, inputs: RunInputs, group: RunGroup
 ) -> Turns[Outcome]:
     """Does what ``train.mode`` stands for."""
-    config, fabric, directory = parts.config, parts.fabric, around.checked.directory(inputs.run)
+    config, fabric, directory = parts.config, parts.fabric, group.checked.directory(inputs.run)
     mode = config.tree.train.mode
     if mode in INFERENCE_MODES:
         assert parts.pretrained is not None
@@ -215,7 +215,7 @@ def _outcome(
         }
         return _with_error(modes[mode](), parts)
     reporters = build_reporters(
-        config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=around.together > 1
+        config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=group.together > 1
     )
     trainer = Trainer(
         fabric,
@@ -226,8 +226,8 @@ def _outcome(
         schedule,
         settings,
         run=directory,
-        reporters=[*reporters, *around.reporters],
-        stop=around.stop,
+        reporters=[*reporters, *group.reporters],
+        stop=group.stop,
     )
     outcome = yield from trainer.turns()
     if parts.loaders.approximation is not None and trainer.state.best is not None:

@@ -29,7 +29,7 @@ from graphbench.structures import DataInfo
 
 HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "link_pred"}
 """Head of ``gnn.head: default``, by task."""
-ASKED = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
+ROWS_OF_TASK = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
 """Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
 READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
 """Modules that read the states which encoders supply; complete layers contain them."""
@@ -197,7 +197,7 @@ def _head_class(config: Config, info: DataInfo) -> tuple[str, type[Head]]:
     if name == "default":
         name = HEAD_OF_TASK[info.task]
     head: type[Head] = registry.lookup("heads", name, config.where("gnn.head"))
-    asked = ASKED[info.task]
+    asked = ROWS_OF_TASK[info.task]
     if head.predicts is not None and head.predicts not in asked:
         raise UserError(
             f"{config.where('gnn.head')}: the head {name} predicts for every {_ROWS[head.predicts]}, the task of "

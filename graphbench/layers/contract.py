@@ -160,10 +160,10 @@ class LocalLayer(GraphLayer):
         """
         result = self._forwarded(h, e, batch)
         if not (isinstance(result, tuple) and len(result) == 2 and _is_state(result[0], h)):
-            asked = (
+            expected = (
                 f"(node states ({h.shape[0]}, dim_out), edge states), e as it came where edges have none of their own"
             )
-            raise broken(type(self).forward, asked, result)
+            raise broken(type(self).forward, expected, result)
         return *result, batch
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from graphbench.errors import check_one_of
 from graphbench.ops.graph_layer_norm import graph_layer_norm
 from graphbench.ops.layer_norm import layer_norm
-from graphbench.ops.residual_norm import ALONE, Normalization, NormInput, Surroundings, batch_norm, residual_norms
+from graphbench.ops.residual_norm import NO_FUSION, Fusion, Normalization, NormInput, batch_norm, residual_norms
 from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level, RealRows
@@ -67,21 +67,19 @@ class BatchNorm(nn.BatchNorm1d):
         out = residual_norms([self.operator_input(rows, batch, level)])[0]
         return out.view(h.shape[0], h.shape[2], h.shape[1]).transpose(1, 2)
 
-    def operator_input(
-        self, h: Tensor, batch: GraphBatch | None, level: Level, around: Surroundings = ALONE
-    ) -> NormInput:
+    def operator_input(self, h: Tensor, batch: GraphBatch | None, level: Level, fused: Fusion = NO_FUSION) -> NormInput:
         """Arguments of the operator :func:`graphbench.ops.residual_norm.residual_norms` for these rows.
 
         Args:
             h: (k R, dim).
             batch: batch that says which rows are padding; None: none.
             level: kind of the R rows, see :meth:`forward`.
-            around: sum, activation, dropout and residual that are computed besides.
+            fused: sum, activation, dropout and residual that are computed besides.
         """
         real = self._real_rows(batch, level)
         if real is not None:
             real = real.repeated(h.shape[0] // max(real.mask.numel(), 1))
-        return NormInput(h, self._normalization(), around, real)
+        return NormInput(h, self._normalization(), fused, real)
 
     def _real_rows(self, batch: GraphBatch | None, level: Level) -> RealRows | None:
         return None if batch is None or not self.training else batch.real(level)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import BatchNorm, LayerNorm
-from graphbench.ops.residual_norm import Activation, NormInput, Surroundings, residual_norm_sum, residual_norms
+from graphbench.ops.residual_norm import Activation, Fusion, NormInput, residual_norm_sum, residual_norms
 from graphbench.structures import GraphBatch
 from graphbench.structures.capacity import Level
 
@@ -51,7 +51,7 @@ class Normed:
         assert isinstance(self.norm, BatchNorm)
         act: Activation = "relu" if isinstance(self.act, nn.ReLU) else "identity"
         p, q = (0.0 if each is None else each.rate for each in (self.added_dropout, self.dropout))
-        return self.norm.operator_input(self.h, batch, self.level, Surroundings(self.added, p, act, q, self.residual))
+        return self.norm.operator_input(self.h, batch, self.level, Fusion(self.added, p, act, q, self.residual))
 
     def one_by_one(self, batch: GraphBatch) -> Tensor:
         """(R, dim) by one module after the other."""

@@ -20,7 +20,7 @@ class LayerState:
         edge_states: hidden states (M, dim_edge) of the pairs of an edge set, by the set's name.
         virtual_nodes: (V * G, dim) states of Exphormer's virtual nodes, row v * G + g for node v of graph g.
         virtual_edges: (2 V, dim_edge) features of their edges, row 2 v for node -> virtual node, 2 v + 1 back.
-        asked: (R,) int64 nodes whose predictions count; a model may leave others uncomputed. None: all.
+        seed_nodes: (R,) int64 nodes whose predictions count; a model may leave others uncomputed. None: all.
         extra: tensors of components outside the package, by a name of their own.
     """
 
@@ -29,7 +29,7 @@ class LayerState:
     edge_states: Mapping[str, Tensor] = field(default_factory=dict)
     virtual_nodes: Tensor | None = None
     virtual_edges: Tensor | None = None
-    asked: Tensor | None = None
+    seed_nodes: Tensor | None = None
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:

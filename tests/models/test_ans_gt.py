@@ -238,7 +238,7 @@ def test_resumed_state_draws_the_same_sequences(graph: GraphBatch) -> None:
 def test_nodes_that_are_not_asked_are_not_read(graph: GraphBatch) -> None:
     model = build(length=3, samples=2)
     whole, asked = model(graph), torch.tensor([14, 3])
-    some = model(graph.with_state(asked=asked))
+    some = model(graph.with_state(seed_nodes=asked))
     torch.testing.assert_close(some[asked], whole[asked])
     others = torch.ones(graph.num_nodes, dtype=torch.bool)
     others[asked] = False

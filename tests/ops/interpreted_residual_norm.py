@@ -11,10 +11,10 @@ import triton.language as tl
 from torch import Tensor
 
 from graphbench.ops.gpu_tiles import kept
-from graphbench.ops.residual_norm import Normalization, NormInput, Surroundings, gpu, residual_norm, residual_norms
+from graphbench.ops.residual_norm import Fusion, Normalization, NormInput, gpu, residual_norm, residual_norms
 from graphbench.structures.capacity import RealRows
 from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget, normal
-from tests.ops.test_residual_norm import AROUND, OF_THE_SAME_ROWS, TOGETHER, WIDTH, case, normalization, together
+from tests.ops.test_residual_norm import FUSED, OF_THE_SAME_ROWS, TOGETHER, WIDTH, case, normalization, together
 
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -32,7 +32,7 @@ def _small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 37])
-@pytest.mark.parametrize("name", AROUND)
+@pytest.mark.parametrize("name", FUSED)
 def test_equals_reference(name: str, rows: int) -> None:
     using, inputs = case(name, rows, device=DEVICE)
     assert_same(using("gpu"), using("reference"), inputs)
@@ -88,10 +88,10 @@ def test_masks_of_several_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch, "randint", lambda *_, **__: seeds)
     h, more = (torch.ones(rows, WIDTH, dtype=torch.float64, device=DEVICE) for rows in (20, 37))
     norm = normalization(False, device=DEVICE)
-    inputs = [NormInput(x, norm, Surroundings(x, 0.5, "identity", 0.25)) for x in (h, more)]
+    inputs = [NormInput(x, norm, Fusion(x, 0.5, "identity", 0.25)) for x in (h, more)]
     with torch.no_grad():
         both = residual_norms(inputs, backend="gpu")
-        each = [residual_norm(x.h, norm, x.around, backend="gpu") for x in inputs]
+        each = [residual_norm(x.h, norm, x.fused, backend="gpu") for x in inputs]
     assert torch.equal(torch.cat(both), torch.cat(each))
 
 
@@ -194,7 +194,7 @@ def test_dropout_is_one_mask_in_both_passes(monkeypatch: pytest.MonkeyPatch) -> 
     def dropped(h: Tensor, added: Tensor, weight: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
         norm = normalization(device=DEVICE)
         norm = type(norm)(weight, bias, norm.running_mean, norm.running_var, True)
-        return residual_norm(h, norm, Surroundings(added, p, "relu", q, residual), backend="gpu")
+        return residual_norm(h, norm, Fusion(added, p, "relu", q, residual), backend="gpu")
 
     def formula(h: Tensor, added: Tensor, weight: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
         normed = torch.nn.functional.batch_norm(h + before * added, None, None, weight, bias, True)
@@ -209,6 +209,6 @@ def _inputs() -> list[Tensor]:
 
 def test_masks_change_from_call_to_call() -> None:
     h, norm = torch.ones(20, WIDTH, dtype=torch.float64, device=DEVICE), normalization(device=DEVICE)
-    around = Surroundings(residual=h, dropout=0.5)
-    drawn = [residual_norm(h + normal(20, WIDTH).detach().to(DEVICE), norm, around, backend="gpu") for _ in range(2)]
+    fused = Fusion(residual=h, dropout=0.5)
+    drawn = [residual_norm(h + normal(20, WIDTH).detach().to(DEVICE), norm, fused, backend="gpu") for _ in range(2)]
     assert not torch.equal(drawn[0] == h, drawn[1] == h)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.ops.residual_norm import (
+    Fusion,
     Normalization,
     NormInput,
-    Surroundings,
     residual_norm,
     residual_norm_sum,
     residual_norms,
@@ -21,7 +21,7 @@ from graphbench.structures.capacity import RealRows
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
 
 WIDTH = 20
-AROUND = {
+FUSED = {
     "alone": {},
     "added": {"added": True},
     "relu_residual": {"act": "relu", "residual": True},
@@ -40,7 +40,7 @@ def case(
     name: str, rows: int, real: int | None = None, training: bool = True, device: str = "cpu"
 ) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
     """(backend -> function of the inputs, inputs h, weight, bias, what is around)."""
-    present = [key for key in ("added", "residual") if key in AROUND[name]]
+    present = [key for key in ("added", "residual") if key in FUSED[name]]
     inputs = [normal(rows, WIDTH), normal(WIDTH), normal(WIDTH), *(normal(rows, WIDTH) for _ in present)]
     inputs = [x.detach().to(device).requires_grad_() for x in inputs]
     mask = None if real is None else RealRows(torch.arange(rows, device=device) % 3 < real, None)
@@ -50,8 +50,8 @@ def case(
     def using(backend: str) -> Callable[..., Tensor]:
         def run(h: Tensor, weight: Tensor, bias: Tensor, *others: Tensor) -> Tensor:
             norm = replace(normalization(training, h.dtype, device), weight=weight, bias=bias)
-            around = Surroundings(**{**AROUND[name], **dict(zip(present, others, strict=True))})
-            return residual_norm(h, norm, around, real=mask, backend=backend)
+            fused = Fusion(**{**FUSED[name], **dict(zip(present, others, strict=True))})
+            return residual_norm(h, norm, fused, real=mask, backend=backend)
 
         return run
 
@@ -81,7 +81,7 @@ def together(
     counts = []
     for name, rows in cases:
         inputs += case(name, rows, device=device)[1]
-        counts.append(3 + sum(key in AROUND[name] for key in ("added", "residual")))
+        counts.append(3 + sum(key in FUSED[name] for key in ("added", "residual")))
 
     def using(backend: str) -> Callable[..., Tensor]:
         def run(*tensors: Tensor) -> Tensor:
@@ -89,10 +89,10 @@ def together(
             for (name, rows), count in zip(cases, counts, strict=True):
                 (h, weight, bias, *others), left = left[:count], left[count:]
                 norm = replace(normalization(training, h.dtype, device), weight=weight, bias=bias)
-                present = [key for key in ("added", "residual") if key in AROUND[name]]
-                around = Surroundings(**{**AROUND[name], **dict(zip(present, others, strict=True))})
+                present = [key for key in ("added", "residual") if key in FUSED[name]]
+                fused = Fusion(**{**FUSED[name], **dict(zip(present, others, strict=True))})
                 mask = None if real is None else RealRows(torch.arange(rows, device=device) % 3 < real, None)
-                given.append(NormInput(h, norm, around, mask))
+                given.append(NormInput(h, norm, fused, mask))
             if summed:
                 return residual_norm_sum(given, backend=backend)
             return torch.cat(residual_norms(given, backend=backend))
@@ -115,7 +115,7 @@ def test_a_sum_is_that_of_each_by_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 37])
-@pytest.mark.parametrize("name", AROUND)
+@pytest.mark.parametrize("name", FUSED)
 def test_equals_the_formula(name: str, rows: int) -> None:
     using, inputs = case(name, rows)
     assert_same(using("cpu"), using("reference"), inputs)
@@ -157,14 +157,14 @@ def test_running_statistics_move_as_those_of_torch(backend: str) -> None:
 
 def test_refused_arguments() -> None:
     h, norm = normal(4, WIDTH), normalization()
-    for around, message in (
-        (Surroundings(added=h[:3]), r"added must be \(4, 20\)"),
-        (Surroundings(residual=h[:, :3]), r"residual must be \(4, 20\)"),
-        (Surroundings(dropout=1.5), r"must lie in \[0, 1\], received 1.5"),
-        (Surroundings(act="gelu"), "act must be 'identity' or 'relu', received 'gelu'"),
+    for fused, message in (
+        (Fusion(added=h[:3]), r"added must be \(4, 20\)"),
+        (Fusion(residual=h[:, :3]), r"residual must be \(4, 20\)"),
+        (Fusion(dropout=1.5), r"must lie in \[0, 1\], received 1.5"),
+        (Fusion(act="gelu"), "act must be 'identity' or 'relu', received 'gelu'"),
     ):
         with pytest.raises(ValueError, match=message):
-            residual_norm(h, norm, around)
+            residual_norm(h, norm, fused)
     with pytest.raises(ValueError, match=r"h must be \(R, 20\), received \(4, 3\)"):
         residual_norm(h[:, :3], norm)
     with pytest.raises(ValueError, match="one entry for each of 4 rows"):
@@ -174,4 +174,4 @@ def test_refused_arguments() -> None:
     with pytest.raises(ValueError, match=r"must have the same shape, received \[\]"):
         residual_norm_sum([])
     with pytest.raises(ValueError, match="must lie in"):
-        residual_norms([NormInput(h, norm), NormInput(h, norm, Surroundings(dropout=-0.1))])
+        residual_norms([NormInput(h, norm), NormInput(h, norm, Fusion(dropout=-0.1))])

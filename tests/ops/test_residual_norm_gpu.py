@@ -13,7 +13,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops.gpu_tiles import TRITON  # isort: skip
-from graphbench.ops.residual_norm import NormInput, Normalization, Surroundings, gpu  # isort: skip
+from graphbench.ops.residual_norm import NormInput, Normalization, Fusion, gpu  # isort: skip
 from graphbench.structures.capacity import RealRows  # isort: skip
 
 
@@ -27,10 +27,10 @@ def test_compiles_for_a_gpu(together: str, rows: int, capability: int) -> None:
     if together != "alone" and TRITON < gpu.OLDEST:
         pytest.skip("an older Triton is given one input after the other")
     if together == "summed":
-        inputs = [_input(rows, Surroundings()), _input(rows, Surroundings(_rows(rows), 0.1))]
+        inputs = [_input(rows, Fusion()), _input(rows, Fusion(_rows(rows), 0.1))]
     else:
         sizes = [rows] if together == "alone" else [rows, 2 * rows]
-        inputs = [_input(size, Surroundings(_rows(size), 0.1, "relu", 0.1, _rows(size))) for size in sizes]
+        inputs = [_input(size, Fusion(_rows(size), 0.1, "relu", 0.1, _rows(size))) for size in sizes]
     programs = compiled_launches(capability, gpu, lambda: torch.cat(gpu.residual_norms(inputs, together == "summed")))
     staged = {"share_moments", "share_gradient_sums"} if rows > gpu.FEW else set()
     module = gpu.gpu_kernels if together == "alone" else gpu.gpu_lists
@@ -46,6 +46,6 @@ def _rows(rows: int) -> torch.Tensor:
     return torch.empty(rows, 96, requires_grad=True)
 
 
-def _input(rows: int, around: Surroundings) -> NormInput:
+def _input(rows: int, fused: Fusion) -> NormInput:
     norm = Normalization(*(torch.empty(96, requires_grad=i < 2) for i in range(4)), training=True)
-    return NormInput(_rows(rows), norm, around, RealRows(torch.ones(rows, dtype=torch.bool), torch.tensor(rows)))
+    return NormInput(_rows(rows), norm, fused, RealRows(torch.ones(rows, dtype=torch.bool), torch.tensor(rows)))

@@ -15,15 +15,15 @@ class Asked(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         self.batch = batch
-        assert batch.state.asked is not None
-        return batch.x[batch.state.asked]
+        assert batch.state.seed_nodes is not None
+        return batch.x[batch.state.seed_nodes]
 
 
 def test_a_cast_batch_keeps_the_state_of_every_call() -> None:
     batch, adapter = example_batch((4,), dtype=torch.float32), BatchAdapter(Asked(), torch.float64)
     seen = []
     for row in (3, 1):
-        prediction, _ = adapter(OpaqueBatch(batch.with_state(asked=torch.tensor([row]))))
+        prediction, _ = adapter(OpaqueBatch(batch.with_state(seed_nodes=torch.tensor([row]))))
         assert torch.equal(prediction, batch.x[[row]].double())
         seen.append(adapter.model.batch.x)
     assert seen[0] is seen[1]  # cast once

@@ -19,7 +19,7 @@ class SeedLoader(LargeLoader):
     """Mini-batches of training nodes of a graph that is never cut (``train.sampler: seeds``).
 
     Every batch is the whole graph, the same one as in evaluation, so that what layers derive from it is computed once;
-    ``batch.state.asked`` names the nodes that train, for models that read each node by itself.
+    ``batch.state.seed_nodes`` names the nodes that train, for models that read each node by itself.
 
     With several processes, each takes its shard of the training nodes, filled up to equal length.
 
@@ -58,4 +58,4 @@ class SeedLoader(LargeLoader):
         assert isinstance(graph, GraphBatch)
         for rows in train_nodes.split(self._batch_size):
             asked = rows.to(self._device)
-            yield graph.with_state(asked=asked), asked
+            yield graph.with_state(seed_nodes=asked), asked

@@ -19,7 +19,7 @@ from graphbench.layers.norm import LayerNorm
 from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
-from graphbench.models.ans_gt.sequences import Drawn, Surroundings, surroundings
+from graphbench.models.ans_gt.sequences import Drawn, SamplingTables, surroundings
 from graphbench.models.ans_gt.surroundings import SAMPLERS
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.registry import FromContext, register
@@ -50,8 +50,8 @@ class ANSGT(EncodedModel):
         sequences: keys of their own, see :class:`SequenceSettings`.
 
     Shape:
-        batch -> prediction of the head. With ``batch.state.asked`` (``train.sampler: seeds``) other rows are those of
-        a head on zeros.
+        batch -> prediction of the head. With ``batch.state.seed_nodes`` (``train.sampler: seeds``) the head reads zeros
+        in all other rows.
 
     Reproducible and resumable: the sequences of a round are drawn from (seed, round), which are buffers, for every
     graph by itself, so that predictions of several graphs do not depend on each other.
@@ -93,14 +93,14 @@ class ANSGT(EncodedModel):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
-        asked = batch.state.asked
+        seed_nodes = batch.state.seed_nodes
         x, _, batch = self.encode(batch)
         h = self.lin_in(x)
         around = batch.derived(surroundings, self.settings, h.dtype)
         drawn = self._sequences(around)
         if around.cluster is not None:
             h = torch.cat([h, _cluster_means(h, around.cluster)])
-        rows = torch.arange(batch.num_nodes) if asked is None else asked.to("cpu")
+        rows = torch.arange(batch.num_nodes) if seed_nodes is None else seed_nodes.to("cpu")
         every = 1 if self.training else self.settings.samples
         states = []
         for part in rows.split(max(1, CHUNK // every)):
@@ -136,7 +136,7 @@ class ANSGT(EncodedModel):
         t = last(t, phi, sequences)
         return self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
 
-    def _tokens(self, h: Tensor, nodes: Tensor, around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
+    def _tokens(self, h: Tensor, nodes: Tensor, around: SamplingTables) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (S, T, dim), encodings (S, T, T, orders), and (S, T) bool on the host, which tokens there are."""
         there, phi = nodes >= 0, around.proximity(nodes)
         index = nodes.clamp(min=0)
@@ -157,7 +157,7 @@ class ANSGT(EncodedModel):
         tokens = torch.cat([tokens, self.global_tokens.weight.expand(count, -1, -1)], 1)
         return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
 
-    def _sequences(self, around: Surroundings) -> Drawn:
+    def _sequences(self, around: SamplingTables) -> Drawn:
         """Sequences of this round; those of the last call where nothing has changed."""
         key = self.bandit.key
         if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:

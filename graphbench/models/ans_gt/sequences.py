@@ -16,7 +16,7 @@ from graphbench.structures import GraphBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class SamplingTables:
     """Candidates and proximities that sequences are made from; computed once per graph.
 
     Attributes:
@@ -43,13 +43,13 @@ class Drawn:
         weight: (N, S, K, 4) weights of the samplers.
     """
 
-    of: Surroundings
+    of: SamplingTables
     key: tuple[int, int]
     node: Tensor
     weight: Tensor
 
     @classmethod
-    def round(cls, around: Surroundings, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
+    def round(cls, around: SamplingTables, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
         """Draws all sequences; every graph begins the random stream of ``key`` anew, whatever batch it is in."""
         share, candidates = shares.to("cpu", torch.float64).numpy(), around.candidates
         waiting = np.empty((settings.samples, len(candidates.node)))
@@ -60,14 +60,14 @@ class Drawn:
         return cls(around, key, node, weight)
 
 
-def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> Surroundings:
-    """Surroundings of a batch; its graphs do not see each other."""
+def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> SamplingTables:
+    """Candidates and proximities of a batch; its graphs do not see each other."""
     adjacency, like = normalised_adjacency(batch), torch.empty(0, dtype=dtype, device=batch.device)
     s = settings
     candidates = Candidates.of(batch, adjacency, s.candidates, s.teleport, s.ppr_steps)
     proximity = Proximities(adjacency, s.orders, like)
     if not s.coarsening:
-        return Surroundings(candidates, proximity, None, None)
+        return SamplingTables(candidates, proximity, None, None)
     cluster = coarsened(batch, s.coarsening)
     coarse = coarse_powers(batch, cluster, s.orders).to(like)
-    return Surroundings(candidates, proximity, torch.from_numpy(cluster), coarse)
+    return SamplingTables(candidates, proximity, torch.from_numpy(cluster), coarse)

@@ -9,15 +9,15 @@ from torch import Tensor
 from graphbench.ops.backend import Backends
 from graphbench.ops.residual_norm import cpu, reference
 from graphbench.ops.residual_norm.cpu import batch_norm
-from graphbench.ops.residual_norm.normalization import ALONE, Activation, Normalization, NormInput, Surroundings
+from graphbench.ops.residual_norm.normalization import NO_FUSION, Activation, Fusion, Normalization, NormInput
 from graphbench.structures.capacity import RealRows
 
 __all__ = [
-    "ALONE",
+    "NO_FUSION",
     "Activation",
+    "Fusion",
     "NormInput",
     "Normalization",
-    "Surroundings",
     "batch_norm",
     "residual_norm",
     "residual_norm_sum",
@@ -31,7 +31,7 @@ _IMPLEMENTATIONS = Backends(reference.residual_norms, cpu.residual_norms, gpu=Tr
 def residual_norm(
     h: Tensor,
     norm: Normalization,
-    around: Surroundings = ALONE,
+    fused: Fusion = NO_FUSION,
     *,
     real: RealRows | None = None,
     backend: str = "auto",
@@ -49,7 +49,7 @@ def residual_norm(
     Args:
         h: (R, d).
         norm: parameters and running statistics; the latter are changed in training.
-        around: sum, activation, dropout and residual computed besides. Probabilities are 0 in evaluation.
+        fused: sum, activation, dropout and residual computed besides. Probabilities are 0 in evaluation.
         real: rows that are no padding; None: all. Padding is normalised by the statistics of the others.
         backend: ``"auto"``, ``"reference"``, ``"gpu"`` or ``"cpu"``.
 
@@ -59,7 +59,7 @@ def residual_norm(
     Raises:
         ValueError: shapes do not fit each other, a probability is outside [0, 1], or ``act`` is unknown.
     """
-    return _computed([NormInput(h, norm, around, real)], False, backend)[0]
+    return _computed([NormInput(h, norm, fused, real)], False, backend)[0]
 
 
 def residual_norms(inputs: Sequence[NormInput], *, backend: str = "auto") -> list[Tensor]:
@@ -104,16 +104,16 @@ def _computed(inputs: Sequence[NormInput], summed: bool, backend: str) -> list[T
 
 
 def _check(given: NormInput) -> None:
-    h, norm, around, real = given.h, given.norm, given.around, given.real
+    h, norm, fused, real = given.h, given.norm, given.fused, given.real
     if h.dim() != 2 or norm.running_mean.shape != h.shape[1:]:
         raise ValueError(f"h must be (R, {norm.running_mean.numel()}), received {tuple(h.shape)}")
-    for name, other in (("added", around.added), ("residual", around.residual)):
+    for name, other in (("added", fused.added), ("residual", fused.residual)):
         if other is not None and other.shape != h.shape:
             raise ValueError(f"{name} must be {tuple(h.shape)} as h, received {tuple(other.shape)}")
-    for p in (around.added_dropout, around.dropout):
+    for p in (fused.added_dropout, fused.dropout):
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"dropout probability must lie in [0, 1], received {p}")
-    if around.act not in ("identity", "relu"):
-        raise ValueError(f"act must be 'identity' or 'relu', received {around.act!r}")
+    if fused.act not in ("identity", "relu"):
+        raise ValueError(f"act must be 'identity' or 'relu', received {fused.act!r}")
     if real is not None and real.mask.shape != h.shape[:1]:
         raise ValueError(f"real must have one entry for each of {h.shape[0]} rows, received {tuple(real.mask.shape)}")

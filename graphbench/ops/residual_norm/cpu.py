@@ -21,12 +21,12 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
 
 def residual_norm(given: NormInput) -> Tensor:
     """See :func:`graphbench.ops.residual_norm.residual_norm`."""
-    h, norm, around, real = given.h, given.norm, given.around, given.real
-    if around.added is not None:
-        h = h + dropout(around.added, around.added_dropout)
+    h, norm, fused, real = given.h, given.norm, given.fused, given.real
+    if fused.added is not None:
+        h = h + dropout(fused.added, fused.added_dropout)
     out = batch_norm(h, norm) if real is None or not norm.training else _over_real_rows(h, norm, real)
-    out = dropout(out.relu_() if around.act == "relu" else out, around.dropout)  # nobody else reads it: one copy less
-    return out if around.residual is None else around.residual + out
+    out = dropout(out.relu_() if fused.act == "relu" else out, fused.dropout)  # nobody else reads it: one copy less
+    return out if fused.residual is None else fused.residual + out
 
 
 def batch_norm(h: Tensor, norm: Normalization) -> Tensor:

@@ -40,25 +40,25 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
         return cpu.residual_norms(inputs, summed)
     tensors: list[Tensor | None] = []
     for each in inputs:
-        around = each.around
-        rows = [None if x is None else unit_stride(x) for x in (each.h, around.added, around.residual)]
+        fused = each.fused
+        rows = [None if x is None else unit_stride(x) for x in (each.h, fused.added, fused.residual)]
         tensors += [*rows, each.norm.weight.contiguous(), each.norm.bias.contiguous()]
     result: tuple[Tensor, ...] = _ResidualNorms.apply([_Launch.of(x) for x in inputs], summed, *tensors)  # type: ignore[no-untyped-call]
     return list(result)
 
 
 def _reaches(given: NormInput) -> bool:
-    h, norm, around = given.h, given.norm, given.around
+    h, norm, fused = given.h, given.norm, given.fused
     in_place = norm.running_mean.is_contiguous() and norm.running_var.is_contiguous()
     capable = has_kernels("residual_norm", h) and h.numel() > 0 and len(h) > 1 and in_place
     differentiated = not norm.training and torch.is_grad_enabled()
-    return capable and not differentiated and 1.0 not in (around.added_dropout, around.dropout)
+    return capable and not differentiated and 1.0 not in (fused.added_dropout, fused.dropout)
 
 
 def _alike(inputs: Sequence[NormInput], summed: bool) -> bool:
     """Whether one launch serves all: of a sum the first input alone may have a residual."""
     kinds = {(x.h.shape[1], wide_of(x.h.dtype), x.norm.training) for x in inputs}
-    in_place = not summed or all(x.around.residual is None for x in inputs[1:])
+    in_place = not summed or all(x.fused.residual is None for x in inputs[1:])
     return TRITON >= OLDEST and len(kinds) == 1 and in_place
 
 
@@ -85,10 +85,10 @@ class _Launch:
     @classmethod
     def of(cls, given: NormInput) -> _Launch:
         """Launch for an input, with a seed drawn."""
-        norm, around = given.norm, given.around
-        p, q = (around.added_dropout if around.added is not None else 0.0), around.dropout
+        norm, fused = given.norm, given.fused
+        p, q = (fused.added_dropout if fused.added is not None else 0.0), fused.dropout
         seed = draw_seed(given.h.device, max(p, q))
-        return cls(norm, around.act == "relu", p, q, given.real if norm.training else None, seed)
+        return cls(norm, fused.act == "relu", p, q, given.real if norm.training else None, seed)
 
     def mask(self, unread: Tensor) -> Tensor:
         """(R,) which rows count; ``unread`` where all do."""

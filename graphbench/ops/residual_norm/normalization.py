@@ -36,7 +36,7 @@ class Normalization:
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class Fusion:
     """Sum, activation, dropout and residual that are computed together with a normalisation.
 
     Attributes:
@@ -54,7 +54,7 @@ class Surroundings:
     residual: Tensor | None = None
 
 
-ALONE = Surroundings()
+NO_FUSION = Fusion()
 """Nothing but the normalisation."""
 
 
@@ -65,11 +65,11 @@ class NormInput:
     Attributes:
         h: (R, d).
         norm: parameters and running statistics.
-        around: sum, activation, dropout and residual that are computed besides.
+        fused: sum, activation, dropout and residual that are computed besides.
         real: rows that are no padding; None: all.
     """
 
     h: Tensor
     norm: Normalization
-    around: Surroundings = ALONE
+    fused: Fusion = NO_FUSION
     real: RealRows | None = None

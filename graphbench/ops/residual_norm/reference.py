@@ -19,8 +19,8 @@ def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
 
 def residual_norm(given: NormInput) -> Tensor:
     """See :func:`graphbench.ops.residual_norm.residual_norm`."""
-    h, norm, around, real = given.h, given.norm, given.around, given.real
-    x = h if around.added is None else h + torch.dropout(around.added, around.added_dropout, True)
+    h, norm, fused, real = given.h, given.norm, given.fused, given.real
+    x = h if fused.added is None else h + torch.dropout(fused.added, fused.added_dropout, True)
     rows = x if real is None else x[real.mask]
     mean, var = norm.running_mean.to(h.dtype), norm.running_var.to(h.dtype)
     if norm.training and len(rows) > 1:
@@ -28,5 +28,5 @@ def residual_norm(given: NormInput) -> Tensor:
         for running, measured in ((norm.running_mean, mean), (norm.running_var, rows.var(0))):
             running.mul_(1 - norm.momentum).add_(measured.detach(), alpha=norm.momentum)
     out = (x - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
-    out = torch.dropout(torch.relu(out) if around.act == "relu" else out, around.dropout, True)
-    return out if around.residual is None else around.residual + out
+    out = torch.dropout(torch.relu(out) if fused.act == "relu" else out, fused.dropout, True)
+    return out if fused.residual is None else fused.residual + out

@@ -25,7 +25,7 @@ def test_every_training_node_is_asked_once_per_epoch(store: GraphStore) -> None:
     assert len(batches) == loader.num_train_batches == 3
     assert [len(rows) for _, rows in batches] == [2, 2, 1]
     for batch, rows in batches:
-        assert torch.equal(batch.state.asked, rows)
+        assert torch.equal(batch.state.seed_nodes, rows)
         assert batch.num_nodes == 7
     asked = [torch.cat([rows for _, rows in loader.train(epoch)]) for epoch in (0, 0, 1)]
     assert torch.equal(asked[0].sort().values, SPLITS.train)
@@ -38,7 +38,7 @@ def test_what_is_derived_from_the_graph_is_computed_once(store: GraphStore) -> N
     (first, _), (second, _) = list(loader.train(0))[:2]
     evaluated = next(iter(loader.passes[0].batches()))
     assert first.adjacency() is second.adjacency() is evaluated.adjacency()
-    assert evaluated.state.asked is None
+    assert evaluated.state.seed_nodes is None
 
 
 def test_processes_share_the_nodes(store: GraphStore) -> None:
