@@ -15,7 +15,7 @@ from graphbench.structures import GraphBatch
 
 @register("RRWP")
 class RRWP(BatchEncoder):
-    r"""Relative random-walk probabilities, mapped: of staying, added to the nodes, and of going from i to j, for layers.
+    r"""Relative random-walk probabilities, mapped: of staying, added to nodes, and of going from i to j, for layers.
 
     .. math:: h_i \leftarrow h_i + W_n \, p_{ii}, \qquad z_{ij} = W_p \, p_{ij}
 
