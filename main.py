@@ -2,7 +2,7 @@
 
 import sys
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,13 +13,13 @@ from graphbench import __version__
 from graphbench.errors import nearest
 
 COMMANDS = {
-    "train": ("graphbench.cli", "train and evaluate configurations"),
+    "train": ("graphbench.commands.train", "train and evaluate configurations"),
     "list": (
-        "graphbench.catalogue",
+        "graphbench.commands.list",
         "models, layers, encoders, data sets, metrics, configurations and sweeps there are",
     ),
-    "check": ("graphbench.explain", "explain a configuration: values, where they come from, what it costs"),
-    "prepare": ("graphbench.prepare", "download and process data, compute encodings ahead of time"),
+    "check": ("graphbench.commands.check", "explain a configuration: values, where they come from, what it costs"),
+    "prepare": ("graphbench.commands.prepare", "download and process data, compute encodings ahead of time"),
     "sweep": ("graphbench.sweeps.cli", "train what a table needs, or search for settings"),
     "tables": ("graphbench.tables.cli", "tables from runs, beside published values"),
     "report": ("graphbench.report.cli", "one HTML page from runs"),
@@ -27,7 +27,7 @@ COMMANDS = {
     "predict": ("graphbench.predict.cli", "predictions of trained models on new graphs"),
     "export": ("graphbench.predict.export", "a trained model as a folder to hand on"),
     "bench": ("graphbench.benchmarks.cli", "measure this implementation against others"),
-    "reproduce": ("graphbench.reproduce", "train and print the tables of one paper"),
+    "reproduce": ("graphbench.commands.reproduce", "train and print the tables of one paper"),
     "audit": ("graphbench.runs.audit", "list run records that need a second look"),
     "pack": ("graphbench.runs.pack", "pack run records into one file"),
 }
@@ -122,7 +122,7 @@ def _names(kind: str) -> list[str]:
     from graphbench import shipped
 
     if kind == "topics":
-        return list(importlib.import_module("graphbench.catalogue").TOPICS)
+        return list(importlib.import_module("graphbench.commands.list").TOPICS)
     if kind == "sweeps":
         return [path.stem for path in shipped.sweeps()]
     return [path.stem for path in shipped.configurations()] if kind == "configs" else []

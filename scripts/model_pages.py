@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import registry, shipped
-from graphbench.catalogue import components
+from graphbench.commands.list import components
 from graphbench.config.layer_type import component_names
 from graphbench.config.yaml_files import Leaves, read_file
 

@@ -1,8 +1,8 @@
-"""Data and encodings ahead of time: see ``graphbench.prepare``, or ``--help``."""
+"""Data and encodings ahead of time: see ``graphbench.commands.prepare``, or ``--help``."""
 
 import sys
 
-from graphbench.prepare import main
+from graphbench.commands.prepare import main
 
 if __name__ == "__main__":
     sys.exit(main())

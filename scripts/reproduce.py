@@ -1,8 +1,8 @@
-"""The tables of one paper: see ``graphbench.reproduce``, or ``--help``."""
+"""The tables of one paper: see ``graphbench.commands.reproduce``, or ``--help``."""
 
 import sys
 
-from graphbench.reproduce import main
+from graphbench.commands.reproduce import main
 
 if __name__ == "__main__":
     sys.exit(main())

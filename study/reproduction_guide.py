@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphbench import shipped
-from graphbench.reproduce import PAPERS, sweeps_of
+from graphbench.commands.reproduce import PAPERS, sweeps_of
 from graphbench.runs.records import record_source
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.cli import cell_specs

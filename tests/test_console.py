@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from graphbench import __main__ as module
-from graphbench import __version__, catalogue, console, explain, registry, shipped
+from graphbench import __version__, console, registry, shipped
+from graphbench.commands import check as explain
+from graphbench.commands import list as catalogue
 from tests.data.test_graph_tables import TRAINED, write_everything
 from tests.paths import ROOT
 from tests.test_main import TINY

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import cli, console, shipped
+from graphbench import console, shipped
+from graphbench.commands import train as cli
 from graphbench.config import load_config
 from graphbench.sweeps import cli as sweeps
 from graphbench.sweeps import read_sweep

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.encoders.inputs import stored_features
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes, told_to_user
@@ -154,7 +154,7 @@ def test_a_kill_between_a_run_folder_and_its_record_is_no_obstacle(
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.{limit}, ({value}, {value}))
-from graphbench.cli import main
+from graphbench.commands.train import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from tests.final_line import parse_final_line
 from tests.own_graphs import write_rings
 

@@ -20,6 +20,9 @@ OUTSIDE = ("study", "additions")
 
 TESTED_THROUGH = {
     "benchmarks": "benchmarks/test_cli.py",
+    "commands/check.py": "test_console.py",
+    "commands/list.py": "test_console.py",
+    "commands/train.py": "test_main.py",
     "blockwise/collected.py": "blockwise/test_forward.py",
     "blockwise/model.py": "blockwise/test_forward.py",
     "blockwise/neighborhood.py": "blockwise/test_forward.py",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from tests.final_line import parse_final_line
 from tests.own_graphs import write_rings
 from tests.paths import ROOT

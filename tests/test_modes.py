@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.train.checkpointer import read_checkpoint
 
 HERE = Path(__file__).resolve().parent

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 from tests.paths import ROOT

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import plug_ins, registry
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.errors import ContractError, UserError
@@ -71,7 +71,7 @@ def test_code_of_users_is_blamed_with_its_own_frames_only(
     assert re.search(message, told.splitlines()[0])
     shown = re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)
     assert shown[:1] == ([] if re.search("must return|unknown name", told) else [str(folder / "hers.py")])
-    assert not [file for file in shown if file.endswith(("graphbench/cli.py", "nn/modules/module.py"))]
+    assert not [file for file in shown if file.endswith(("graphbench/commands/train.py", "nn/modules/module.py"))]
 
 
 def test_a_refusal_by_a_plug_in_has_key_and_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

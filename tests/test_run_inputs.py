@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.runs.aggregate import aggregate
 from graphbench.sweeps.cli import main as sweep
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.config.values import parse_range
 from graphbench.data.files.raw_files import read_npz, read_object_array, read_pickle, read_torch

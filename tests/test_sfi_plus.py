@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model

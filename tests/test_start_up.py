@@ -30,7 +30,7 @@ QUICK = ("optim.max_epoch", "1", "optim.num_warmup_epochs", "0", "dataset.SBM.tr
 )
 def test_what_is_not_used_is_not_imported(command: tuple[str, ...], left_out: set[str], tmp_path) -> None:
     program = (
-        "import sys, atexit; from graphbench.cli import main\n"
+        "import sys, atexit; from graphbench.commands.train import main\n"
         "atexit.register(lambda: print('imported', *sys.modules, file=sys.stderr))\n"
         "sys.exit(main(sys.argv[1:]))"
     )
@@ -39,5 +39,5 @@ def test_what_is_not_used_is_not_imported(command: tuple[str, ...], left_out: se
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
     )
     imported = set(done.stderr.rpartition("imported")[2].split())
-    assert "graphbench.cli" in imported
+    assert "graphbench.commands.train" in imported
     assert not imported & left_out

@@ -39,7 +39,9 @@ def _case(dice: random.Random, folder: Path, expected: Numbers, seconds: float) 
     while not told or dice.random() < 0.3:
         chosen = dice.choice(SIGNALS)
         prepares = dice.random() < 0.1  # the data and its encodings only
-        process = Call(["rings.yaml"], folder, program="graphbench.prepare") if prepares else Call(COMMAND, folder)
+        process = (
+            Call(["rings.yaml"], folder, program="graphbench.commands.prepare") if prepares else Call(COMMAND, folder)
+        )
         if dice.random() < 0.5:
             moment = dice.uniform(0, 1.1 * seconds)
             told.append(f"{chosen.name} after {moment:.3f} s")

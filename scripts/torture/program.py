@@ -72,7 +72,7 @@ class Call:
         arguments: Sequence[str],
         folder: Path,
         prepare: Callable[[], None] | None = None,
-        program: str = "graphbench.cli",
+        program: str = "graphbench.commands.train",
         patience: float = TIMEOUT,
     ) -> None:
         self._patience = patience
@@ -135,7 +135,7 @@ def call(
     arguments: Sequence[str],
     folder: Path,
     prepare: Callable[[], None] | None = None,
-    program: str = "graphbench.cli",
+    program: str = "graphbench.commands.train",
     patience: float = TIMEOUT,
 ) -> Ended:
     """A call, from its start to its end."""
@@ -155,10 +155,10 @@ def import_program() -> None:
     for name in (
         "sklearn.metrics",
         "sklearn.model_selection",
-        "graphbench.cli",
-        "graphbench.comparison",
+        "graphbench.commands.train",
+        "graphbench.commands.comparison",
         "graphbench.experiment",
-        "graphbench.prepare",
+        "graphbench.commands.prepare",
         "graphbench.sweeps.cli",
     ):
         importlib.import_module(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.preflight import check

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.factory.model import build_model

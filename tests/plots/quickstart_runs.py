@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.plots.cli import main as plots
 from tests.test_main import ROOT, TINY
 

@@ -10,7 +10,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.factory.data import build_splits, read_data
 from graphbench.plots import attention, canvas, node_matrix

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.data.files.molecules import molecules, rebuilt
 from graphbench.plots import attention, canvas, flows
 from graphbench.plots.cli import main as plots

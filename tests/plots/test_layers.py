@@ -13,7 +13,7 @@ from tests.paths import ROOT
 
 pytest.importorskip("matplotlib")
 
-from graphbench.cli import main as train
+from graphbench.commands.train import main as train
 from graphbench.plots import canvas, layers
 from graphbench.plots.cli import main as plots
 from graphbench.runs.record import RunRecord

@@ -11,7 +11,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from graphbench.cli import main as train
+from graphbench.commands.train import main as train
 from graphbench.plots import surrogate
 from graphbench.plots.cli import main as plots
 from graphbench.plots.trained import read_trained

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphbench import registry
-from graphbench.cli import main as train
+from graphbench.commands.train import main as train
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.generated_like import GeneratedLike, moved_fraction
 from graphbench.data.files.roots import Roots

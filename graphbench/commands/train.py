@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
     from graphbench.config import load_config
 
     configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
-    from graphbench.comparison import check_all, compare
+    from graphbench.commands.comparison import check_all, compare
     from graphbench.experiment import run
 
     asked = {"repeat": options.repeat, "overwrite": options.overwrite, "together": options.together}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench.prepare import main
+from graphbench.commands.prepare import main
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.shards import ShardSpec
 from graphbench.sweeps.work_item import WorkItem

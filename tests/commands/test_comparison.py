@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from graphbench.cli import main
+from graphbench.commands.train import main
 from graphbench.runs.record import Outcome
 from graphbench.train.trainer import Trainer
 from tests.test_main import ROOT, TINY, call

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphbench import reproduce
+from graphbench.commands import reproduce
 from graphbench.sweeps import cli as sweeps
 from graphbench.sweeps import read_sweep
 from graphbench.tables import cli as tables
