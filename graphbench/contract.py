@@ -1,7 +1,7 @@
 """Mixins for abilities that modules of any package may have.
 
-Code that needs an ability tests ``isinstance(module, HasStatistics)``; nothing is guessed from names. Base classes of
-components are in the ``contract.py`` of their package.
+Code that needs an ability tests ``isinstance(module, HasStatistics)``; nothing is guessed from names. The base class of
+every kind of component is in :data:`graphbench.registry.NAMESPACES`.
 """
 
 from __future__ import annotations

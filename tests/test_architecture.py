@@ -1,4 +1,4 @@
-"""The five rules of the design, enforced on the source itself."""
+"""The rules of docs/ARCHITECTURE.md, enforced on the source itself."""
 
 from __future__ import annotations
 
