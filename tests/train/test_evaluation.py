@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise import stored
-from graphbench.contract import HasStatistics
+from graphbench.contract import HasStatistics, PredictionHead
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.partition_loader import PartitionLoader
@@ -65,7 +65,7 @@ class Describing(nn.Module, HasStatistics):
         return statistics
 
 
-class RankingHead(nn.Module, HasStatistics):
+class RankingHead(nn.Module, PredictionHead, HasStatistics):
     asked = 0
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
