@@ -98,14 +98,13 @@ def test_a_folder_of_tests_is_a_room(folder: Path) -> None:
     assert (PACKAGE / folder).is_dir() or (PACKAGE / folder.with_suffix(".py")).is_file()
 
 
-@pytest.mark.parametrize("room", sorted({_room(module) for module in MODULES}))
-def test_modules_are_tested_in_their_room(room: str) -> None:
+def test_modules_are_tested_in_their_room() -> None:
     """By a file of its name, by one of its package's name, by one that imports it, or by the suite of its base class.
 
     Whole programs are tested at the top of ``tests``: that counts for the modules at the top of the package.
     """
-    problems = [_problem(module) for module in MODULES if _room(module) == room]
-    assert set(problems) == {None}
+    problems = {str(module): _problem(module) for module in MODULES}
+    assert {module: problem for module, problem in problems.items() if problem} == {}
 
 
 def _problem(module: Path) -> str | None:

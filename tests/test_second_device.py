@@ -109,6 +109,7 @@ def _without_dropout(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _one_per_method())
 def test_a_training_step(path: Path, tmp_path: Path) -> None:
     config, one_graph = one_layer(path)

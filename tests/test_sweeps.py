@@ -40,6 +40,7 @@ def planned(name: str) -> list[PlannedEntry]:
     return plan(sweep, sweep.entries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_every_entry_builds_and_is_a_run_of_its_own(name: str) -> None:
     sweep, entries = shipped(name), planned(name)  # refuses shared folders and cells

@@ -61,6 +61,7 @@ def test_stored_records_are_complete(file: Path) -> None:
         assert content["config_hash"] == (expected if content["schema_version"] == 1 else record.config_hash)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", STORED, ids=lambda path: path.stem)
 def test_stored_records_are_of_todays_configurations(file: Path) -> None:
     """What a key is called, or a new key with its released value, makes no stored run one of another configuration."""

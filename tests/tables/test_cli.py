@@ -298,6 +298,7 @@ def test_shipped_sweeps_find_the_published_values_that_they_name(path: Path) -> 
             assert found[cell.label, cell.column] is not None, cell.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", COMMANDS)
 def test_the_measured_tables_are_what_the_records_say(
     path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
