@@ -134,4 +134,4 @@ def _below_configs(path: Path) -> str:
 def _comment(path: Path) -> str:
     comment = re.match(r"((?:# .*\n)+)", path.read_text(encoding="utf-8"))
     text = re.sub(r"\n?# ", " ", comment[1]).strip() if comment else ""
-    return re.split(r"(?<=[.;]) ", text)[0]
+    return re.sub(r";$", ".", re.split(r"(?<=[.;]) ", text)[0])
