@@ -12,6 +12,7 @@ from yacs.config import CfgNode
 
 from graphbench.config.layer_type import LayerSpec, layer_specs
 from graphbench.config.settings import settings_hash, settings_of
+from graphbench.config.yaml_files import COMMAND_LINE
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +25,7 @@ class Config:
         origin: ``file:line`` (or ``command line``) of every key that was set.
         notices: sentences for the log (keys without effect).
         code: plug-in -> its source, as it was imported.
+        file: path of the file that was loaded, which may build on others (``_base_``).
     """
 
     name: str
@@ -31,6 +33,7 @@ class Config:
     origin: Mapping[str, str]
     notices: tuple[str, ...]
     code: Mapping[str, bytes] = field(default_factory=dict)
+    file: str = ""
 
     def __repr__(self) -> str:
         """Name, hash and what was set; :meth:`dump` has all values."""
@@ -50,6 +53,10 @@ class Config:
     def is_set(self, key: str) -> bool:
         """True when a file or the command line gave the key a value."""
         return key in self.origin
+
+    def is_own(self, key: str) -> bool:
+        """True when the file itself or the command line gave the key a value, not a file that it builds on."""
+        return key in self.origin and (self.origin[key] == COMMAND_LINE or self.origin[key].startswith(f"{self.file}:"))
 
     def layer_specs(self, key: str) -> list[LayerSpec]:
         """The names joined by ``+`` in the value of a key."""

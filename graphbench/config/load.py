@@ -86,7 +86,7 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     splits = tree.run_multiple_splits
     if len(set(splits)) < len(splits):
         raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
-    return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code)
+    return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code, str(path))
 
 
 def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:

@@ -70,7 +70,7 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
 
 
 def unread_keys(config: Config) -> Iterator[str]:
-    """Sentences about keys of ``gt`` that are set for layers, none of which takes them from its context."""
+    """Sentences about keys of ``gt`` that this configuration sets for layers, none of which reads them."""
     model: type[Model] = registry.lookup("models", config.tree.model.type, config.where("model.type"))
     if model.layers_from != "gt":
         return
@@ -84,7 +84,7 @@ def unread_keys(config: Config) -> Iterator[str]:
     names = f" ({', '.join(name for name, _ in used)})" if used else ""
     for field in ("heads", "attn_dropout"):
         key = _FILLED["gt"][field]
-        if config.is_set(key) and field not in read:
+        if config.is_own(key) and field not in read:
             yield f"{config.where(key)}: {key} has no effect: no layer of {config.tree.model.type}{names} reads it."
 
 

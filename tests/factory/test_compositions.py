@@ -178,6 +178,7 @@ def test_a_metric_with_the_name_of_something_else_in_records_is_refused(name: st
             r"gt\.n_heads has no effect: no layer of NAGphormer reads",
         ),
         (CORA, "gt.attn_dropout 0.7 gt.layer_type GCN+Transformer", None),
+        (CORA.with_name("geco-cora.yaml"), "", None),  # a file that it builds on says gt.n_heads 1
         (ZINC, "gt.attn_dropout 0.7 gt.n_heads 2", None),
     ],
 )
