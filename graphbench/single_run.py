@@ -10,7 +10,7 @@ import torch
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.splits import Splits
+from graphbench.data.splits import Splits, without_target
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import layer_names
@@ -118,8 +118,7 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
     task = build_task(config, info)
     if card.transductive and info.task_type != "classification_multilabel":
         for name, rows in splits.parts().items():
-            missing = y[rows].isnan() if y.is_floating_point() else y[rows] < 0
-            unknown = rows[missing.reshape(len(rows), -1).any(1)]
+            unknown = rows[without_target(y[rows])]
             if len(unknown):
                 raise UserError(
                     f"{config.where('dataset.split_mode')}: the part '{name}' of the split names {info.task} "

@@ -167,6 +167,12 @@ def read_split_file(path: str | Path) -> Splits:
     return Splits.of(content["train"], content["val"], content["test"])
 
 
+def without_target(y: Tensor) -> Tensor:
+    """(R,) which rows of targets have none: a NaN among real numbers, a negative class."""
+    missing = y.isnan() if y.is_floating_point() else y < 0
+    return missing.reshape(len(y), -1).any(1)
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, whose names must differ: of two parts of one name the parser would take the last."""
     names = [name for name, _ in pairs]

@@ -171,19 +171,20 @@ def load_run(folder: str | Path) -> TrainedModel:
     folder = local_folder(folder)
     folders = [folder]
     if not (folder / PARAMETERS).is_file() and not (folder / "ckpt").is_dir():
-        records = {path.parent: RunRecord.read(path) for path in sorted(folder.glob("*/record.json"))}
-        finished = [path for path, record in records.items() if record is not None and record.status == "finished"]
+        found = {path.parent: RunRecord.read(path) for path in sorted(folder.glob("*/record.json"))}
+        finished = [path for path, record in found.items() if record is not None and record.status == "finished"]
         folders = [path for path in finished if ".old-" not in path.name and (path / "ckpt/best.ckpt").is_file()]
         if not folders:
             if not folder.is_dir():
                 raise UserError(f"there is no folder {folder}.{neighbour(folder)}")
-            listed = ", ".join(map(str, records)) or "none"
+            listed = ", ".join(map(str, found)) or "none"
             raise UserError(f"{folder}: no finished run with a checkpoint. Runs there: {listed}.")
-    names = [record_of(path).run_id for path in folders]
+    records = [record_of(path) for path in folders]
+    names = [record.run_id for record in records]
     if len(set(names)) < len(names):
         raise UserError(f"{folder}: one run is there twice, as a copied folder; records of its runs: {names}.")
     configs = [run_configuration(path) for path in folders]
-    hashes = [record_of(path).config_hash for path in folders]  # without what tells the runs of one from each other
+    hashes = [record.config_hash for record in records]  # without what tells the runs of one from each other
     other = next((path for path, each in zip(folders, hashes, strict=True) if each != hashes[0]), None)
     if other is not None:
         raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")

@@ -17,7 +17,7 @@ from graphbench.heads.node import NodeHead
 from graphbench.models.ans_gt import ANSGT
 from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.proximity import Proximities
-from graphbench.models.ans_gt.surroundings import Candidates, coarse_powers, coarsened, normalised_adjacency
+from graphbench.models.ans_gt.sampling_tables import Candidates, coarse_powers, coarsened, normalised_adjacency
 from graphbench.preflight import describe
 from graphbench.structures import GraphBatch, SparseRows
 from tests.contract import alone, example_batch, shaken

@@ -24,7 +24,7 @@ from graphbench.data.graph_records import GraphLike, GraphRecord, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
-from graphbench.data.splits import PARTS, Splits, mask_splits
+from graphbench.data.splits import PARTS, Splits, mask_splits, without_target
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
 from graphbench.registry import FromContext
@@ -183,9 +183,9 @@ class CustomGraphs(DatasetBuilder):
 
     def _measured(self, store: GraphStore, where: str) -> DatasetCard:
         assert store.y is not None
-        missing = store.y.isnan() if self.task_type == "regression" else store.y == NO_TARGET
+        one_target = self.transductive and self.task_type != "classification_multilabel"
         # Nodes without a target belong to no split that is drawn.
-        modes = ("standard", "fixed") if self.transductive and bool(missing.any()) else _MODES
+        modes = ("standard", "fixed") if one_target and bool(without_target(store.y).any()) else _MODES
         vocabularies = {}
         for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
             if isinstance(tensor, Tensor) and not tensor.is_floating_point():

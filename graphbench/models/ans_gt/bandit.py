@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.contract import CountsOnHost
-from graphbench.models.ans_gt.surroundings import SAMPLERS
+from graphbench.models.ans_gt.sampling_tables import SAMPLERS
 
 
 class SamplerBandit(CountsOnHost, nn.Module):

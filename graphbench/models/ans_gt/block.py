@@ -13,7 +13,7 @@ from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.feed_forward import FeedForward
 from graphbench.layers.norm import LayerNorm
-from graphbench.models.ans_gt.surroundings import SAMPLERS
+from graphbench.models.ans_gt.sampling_tables import SAMPLERS
 from graphbench.ops.segment import segment_softmax
 from graphbench.structures import GraphBatch
 

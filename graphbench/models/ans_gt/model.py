@@ -19,8 +19,8 @@ from graphbench.layers.norm import LayerNorm
 from graphbench.layers.normal_weights import draw_normal_weights
 from graphbench.models.ans_gt.bandit import SamplerBandit
 from graphbench.models.ans_gt.block import SequenceBlock, SequenceSettings
-from graphbench.models.ans_gt.sequences import Drawn, SamplingTables, surroundings
-from graphbench.models.ans_gt.surroundings import SAMPLERS
+from graphbench.models.ans_gt.sampling_tables import SAMPLERS
+from graphbench.models.ans_gt.sequences import Drawn, SamplingTables, sampling_tables
 from graphbench.models.contract import EncodedModel, Frame
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
@@ -96,10 +96,10 @@ class ANSGT(EncodedModel):
         seed_nodes = batch.state.seed_nodes
         x, _, batch = self.encode(batch)
         h = self.lin_in(x)
-        around = batch.derived(surroundings, self.settings, h.dtype)
-        drawn = self._sequences(around)
-        if around.cluster is not None:
-            h = torch.cat([h, _cluster_means(h, around.cluster)])
+        tables = batch.derived(sampling_tables, self.settings, h.dtype)
+        drawn = self._sequences(tables)
+        if tables.cluster is not None:
+            h = torch.cat([h, _cluster_means(h, tables.cluster)])
         rows = torch.arange(batch.num_nodes) if seed_nodes is None else seed_nodes.to("cpu")
         every = 1 if self.training else self.settings.samples
         states = []
@@ -136,18 +136,18 @@ class ANSGT(EncodedModel):
         t = last(t, phi, sequences)
         return self.norm(t.index_select(0, sequences.ragged.ptr[:-1]))
 
-    def _tokens(self, h: Tensor, nodes: Tensor, around: SamplingTables) -> tuple[Tensor, Tensor, Tensor]:
+    def _tokens(self, h: Tensor, nodes: Tensor, tables: SamplingTables) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (S, T, dim), encodings (S, T, T, orders), and (S, T) bool on the host, which tokens there are."""
-        there, phi = nodes >= 0, around.proximity(nodes)
+        there, phi = nodes >= 0, tables.proximity(nodes)
         index = nodes.clamp(min=0)
-        if around.cluster is not None and around.coarse is not None:
-            count = len(around.cluster)
-            cluster = torch.cat([around.cluster[index], around.cluster[index[:, :1]]], 1)
+        if tables.cluster is not None and tables.coarse is not None:
+            count = len(tables.cluster)
+            cluster = torch.cat([tables.cluster[index], tables.cluster[index[:, :1]]], 1)
             cluster = cluster.to(h.device, non_blocking=True)
-            to_own = around.coarse[:, cluster[:, :1], cluster].permute(1, 2, 0)
+            to_own = tables.coarse[:, cluster[:, :1], cluster].permute(1, 2, 0)
             phi = torch.cat([phi, to_own[:, :-1].unsqueeze(1)], 1)
             phi = torch.cat([phi, to_own.unsqueeze(2)], 2)
-            index = torch.cat([index, count + around.cluster[index[:, :1]]], 1)
+            index = torch.cat([index, count + tables.cluster[index[:, :1]]], 1)
             there = torch.cat([there, there[:, :1]], 1)
         tokens = h[index.to(h.device, non_blocking=True)]
         extra, (count, length) = self.settings.global_nodes, index.shape
@@ -157,13 +157,13 @@ class ANSGT(EncodedModel):
         tokens = torch.cat([tokens, self.global_tokens.weight.expand(count, -1, -1)], 1)
         return tokens, phi, torch.cat([there, there[:, :1].expand(-1, extra)], 1)
 
-    def _sequences(self, around: SamplingTables) -> Drawn:
+    def _sequences(self, tables: SamplingTables) -> Drawn:
         """Sequences of this round; those of the last call where nothing has changed."""
         key = self.bandit.key
-        if self._drawn is None or self._drawn.of is not around or self._drawn.key != key:
+        if self._drawn is None or self._drawn.of is not tables or self._drawn.key != key:
             only_ppr = self.settings.first_round == "ppr" and not self.bandit.round
             shares = torch.tensor([float(name == "PPR") for name in SAMPLERS]) if only_ppr else self.bandit.shares()
-            self._drawn = Drawn.round(around, key, shares, self.settings)
+            self._drawn = Drawn.round(tables, key, shares, self.settings)
         return self._drawn
 
 

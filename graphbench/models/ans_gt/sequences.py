@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphbench.models.ans_gt.block import SequenceSettings
 from graphbench.models.ans_gt.proximity import Proximities
-from graphbench.models.ans_gt.surroundings import Candidates, coarse_powers, coarsened, normalised_adjacency
+from graphbench.models.ans_gt.sampling_tables import Candidates, coarse_powers, coarsened, normalised_adjacency
 from graphbench.structures import GraphBatch
 
 
@@ -49,18 +49,18 @@ class Drawn:
     weight: Tensor
 
     @classmethod
-    def round(cls, around: SamplingTables, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
+    def round(cls, tables: SamplingTables, key: tuple[int, int], shares: Tensor, settings: SequenceSettings) -> Drawn:
         """Draws all sequences; every graph begins the random stream of ``key`` anew, whatever batch it is in."""
-        share, candidates = shares.to("cpu", torch.float64).numpy(), around.candidates
+        share, candidates = shares.to("cpu", torch.float64).numpy(), tables.candidates
         waiting = np.empty((settings.samples, len(candidates.node)))
         for first, end in pairwise(candidates.graph_ptr):
             waiting[:, first:end] = np.random.default_rng(key).standard_exponential((settings.samples, end - first))
         drawn = [candidates.draw(share, settings.length, each) for each in waiting]
         node, weight = (torch.from_numpy(np.stack(parts, 1)) for parts in zip(*drawn, strict=True))
-        return cls(around, key, node, weight)
+        return cls(tables, key, node, weight)
 
 
-def surroundings(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> SamplingTables:
+def sampling_tables(batch: GraphBatch, settings: SequenceSettings, dtype: torch.dtype) -> SamplingTables:
     """Candidates and proximities of a batch; its graphs do not see each other."""
     adjacency, like = normalised_adjacency(batch), torch.empty(0, dtype=dtype, device=batch.device)
     s = settings
