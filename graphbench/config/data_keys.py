@@ -23,7 +23,8 @@ DATASET = {
         1.0, "share of the split's training examples that trains, drawn with the seed of the split; 1: all", minimum=0.0
     ),
     "split_mode": Key(
-        "standard", "standard (the public split), random, random-class, random-permutation, cv-kfold-K, ..."
+        "standard",
+        "standard (the public split), random, random-class, random-permutation, random-split, cv-kfold-K, ...",
     ),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),

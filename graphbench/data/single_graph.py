@@ -13,7 +13,7 @@ from graphbench.data.edge_lists import to_undirected, with_reverse_edges, with_s
 from graphbench.data.store import GraphStore
 from graphbench.structures import Features, SparseRows
 
-RANDOM_MODES = ("random", "random-class", "random-permutation", "fixed", "sliced")
+RANDOM_MODES = ("random", "random-class", "random-permutation", "random-split", "fixed", "sliced")
 """Split modes that need nothing but the nodes and their labels."""
 
 

@@ -1,8 +1,8 @@
 """Protocols that make a split: one function each, and :func:`make_splits`, which calls the one that is named.
 
 Names are GraphGPS's where it has them: ``standard`` (published with the data), ``random``, ``cv-kfold-K``,
-``cv-stratifiedkfold-K``, ``fixed``, ``sliced``; ours are ``random-class``, ``random-permutation`` and the names under
-which a data set publishes further splits (``geom-gcn``, ``folds``).
+``cv-stratifiedkfold-K``, ``fixed``, ``sliced``; ours are ``random-class``, ``random-permutation``, ``random-split`` and
+the names under which a data set publishes further splits (``geom-gcn``, ``folds``).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from graphbench.errors import UserError, unknown
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
 _FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
 _ALIASES = {"public": "standard"}
-_DRAWN = ("random", "random-class", "random-permutation")
-_SINGLE = ("random", "random-class", "fixed", "sliced")
+_DRAWN = ("random", "random-class", "random-permutation", "random-split")
+_SINGLE = ("random", "random-class", "random-split", "fixed", "sliced")
 """Where ``split_index`` has nothing to choose from: runs over several would be one run, several times."""
 _SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
 
@@ -117,9 +117,9 @@ def make_splits(
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
         seed: seed of the random protocols; the folds of cross-validation do not depend on it.
-        sizes: ``dataset.split``: ratios (random, random-permutation) or counts (random), ``[per class, val, test]``
-            (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes the protocol's
-            default.
+        sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
+            val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
+            the protocol's default.
         split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
         published: splits that came with the data, by mode.
         allowed: the card's ``split_modes``; None allows everything.
@@ -266,16 +266,31 @@ def _random_permutation(request: SplitRequest) -> Splits:
     seed, a smaller training part lies inside a larger one. ``split_index`` counts the permutations that the release
     drew from the same generator before, one per run.
     """
-    ratios = _three(request, default_sizes("random-permutation"), "three ratios, e.g. [0.5, 0.25, 0.25]")
-    if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
-        raise UserError(
-            f"split_mode 'random-permutation': ratios must be positive and add up to 1, received {list(ratios)}."
-        )
     examples = _labelled(request)
     generator = np.random.RandomState(request.seed)
     for _ in range(request.index + 1):
         order = examples[generator.permutation(len(examples))]
-    train, val = (int(len(examples) * ratio) for ratio in ratios[:2])
+    return _cut(request, "random-permutation", order)
+
+
+def _random_split(request: SplitRequest) -> Splits:
+    """:func:`torch.utils.data.random_split` of the labelled examples, right after :func:`torch.manual_seed`.
+
+    The split of plain PyTorch scripts, Gradformer's release among them (data_utils/load_data.py at 7337390): with the
+    seed of a script that draws nothing before, these are its very examples. Sizes of train and val are rounded down,
+    all the rest is test.
+    """
+    examples = _labelled(request)
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(request.seed))
+    return _cut(request, "random-split", examples[order.numpy()])
+
+
+def _cut(request: SplitRequest, mode: str, order: np.ndarray) -> Splits:
+    """The first examples of an order train, the next validate, all the rest are tested."""
+    ratios = _three(request, default_sizes(mode), "three ratios, e.g. [0.5, 0.25, 0.25]")
+    if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
+        raise UserError(f"split_mode '{mode}': ratios must be positive and add up to 1, received {list(ratios)}.")
+    train, val = (int(len(order) * ratio) for ratio in ratios[:2])
     return Splits.of(order[:train], order[train : train + val], order[train + val :])
 
 
@@ -335,6 +350,7 @@ PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
     "random": _random,
     "random-class": _random_class,
     "random-permutation": _random_permutation,
+    "random-split": _random_split,
     "fixed": _fixed,
     "sliced": _sliced,
     "cv-kfold-K": _kfold,

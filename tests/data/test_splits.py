@@ -70,6 +70,16 @@ def test_one_permutation_is_the_split_of_linkx_and_sgformer() -> None:
     assert set(smaller.train.tolist()) < set(made.train.tolist())
 
 
+def test_random_split_is_that_of_pytorch() -> None:
+    torch.manual_seed(12344)  # as a script does it that splits first of all
+    parts = torch.utils.data.random_split(range(103), [82, 10, 11])
+    made = make_splits("random-split", num_examples=103, sizes=[0.8, 0.1, 0.1], seed=12344)
+    assert _lists(made) == [list(part.indices) for part in parts]
+    labels = torch.arange(103) % 3 - 1
+    made = make_splits("random-split", num_examples=103, labels=labels, sizes=[0.8, 0.1, 0.1], seed=12344)
+    assert all(bool((labels[index] >= 0).all()) for index in made.parts().values())
+
+
 def test_folds_are_those_of_graphgps() -> None:
     folds = [
         held.tolist()
@@ -130,6 +140,14 @@ def test_masks_become_numbers() -> None:
         ({"mode": "random", "num_examples": 2}, "needs 3 examples"),
         ({"mode": "random", "num_examples": 4}, "leaves a part empty"),
         ({"mode": "random-permutation", "sizes": [0.5, 0.25, 0.2]}, "must be positive and add up to 1, received"),
+        (
+            {"mode": "random-split", "sizes": [0.5, 0.25, 0.2]},
+            "'random-split': ratios must be positive and add up to 1",
+        ),
+        (
+            {"mode": "random-split", "index": 1},
+            "there is one split per seed; split_index must be 0, received 1. Repeat",
+        ),
         ({"mode": "random-permutation", "index": -1}, r"split_index -1 does not exist. Allowed: 0 or more"),
         ({"mode": "random-class"}, "class 0 has 25 examples, not more than|500 .* left"),
         ({"mode": "random-class", "sizes": [25, 1, 1]}, "class 0 has 25 examples, not more than the 25 asked"),

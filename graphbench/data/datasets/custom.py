@@ -42,6 +42,7 @@ _MODES = (
     "random",
     "random-class",
     "random-permutation",
+    "random-split",
     "cv-kfold-K",
     "cv-stratifiedkfold-K",
     "sliced",

@@ -12,7 +12,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.files.download import file_sha256
 from graphbench.data.files.planetoid import read_planetoid
 from graphbench.data.files.roots import Roots
-from graphbench.data.single_graph import node_store, prepared
+from graphbench.data.single_graph import RANDOM_MODES, node_store, prepared
 from graphbench.data.splits import Published, SplitRequest, Splits, read_mask_files
 from graphbench.errors import UserError
 from graphbench.registry import FromContext, register
@@ -104,7 +104,7 @@ class Planetoid(DatasetBuilder):
             edge_in=0,
             out_dim=classes,
             transductive=True,
-            split_modes=("standard", "geom-gcn", "random", "random-class", "random-permutation", "fixed", "sliced"),
+            split_modes=("standard", "geom-gcn", *RANDOM_MODES),
             split_counts={"geom-gcn": _GEOM_GCN_SPLITS, **({} if self.train_percent else {"standard": 1})},
             statistics={"graphs": 1, "nodes": nodes, "edges": edges},
             licence="MIT (repository)",

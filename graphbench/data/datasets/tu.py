@@ -24,7 +24,16 @@ from graphbench.registry import FromContext, register
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 _READER_VERSION = 1
-_MODES = ("cv-stratifiedkfold-K", "cv-kfold-K", "cv-stratifiedkfold-10", "folds", "random", "fixed", "sliced")
+_MODES = (
+    "cv-stratifiedkfold-K",
+    "cv-kfold-K",
+    "cv-stratifiedkfold-10",
+    "folds",
+    "random",
+    "random-split",
+    "fixed",
+    "sliced",
+)
 
 
 @dataclass(frozen=True)
