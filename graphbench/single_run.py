@@ -14,7 +14,7 @@ from graphbench.data.splits import Splits, without_target
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import layer_names
-from graphbench.factory.parts import Parts, assemble, training_info
+from graphbench.factory.parts import Parts, assemble
 from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
@@ -112,7 +112,7 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
     Raises:
         UserError: with the metric's own reason, e.g. that all labels are of one class.
     """
-    y, card, info = loaded.store.y, loaded.card, training_info(loaded, splits)
+    y, card, info = loaded.store.y, loaded.card, loaded.card.info(loaded.store, splits.train)
     if y is None:
         return
     task = build_task(config, info)

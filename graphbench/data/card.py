@@ -84,8 +84,11 @@ class DatasetCard:
 
         Args:
             store: the loaded data, to measure the largest graph and the degrees; None without data.
-            graphs: the training graphs (default: all), so that nothing is learned from test graphs.
+            graphs: the training split (default: all), so that nothing is learned from test graphs; of one graph whose
+                nodes are split everything is read.
         """
+        if self.transductive:
+            graphs = None
         return DataInfo(
             name=self.name,
             task=self.task,

@@ -73,11 +73,6 @@ def build_parts(
     return parts
 
 
-def training_info(loaded: LoadedDataset, splits: Splits) -> DataInfo:
-    """Facts about the data that a model gets before it is trained: nothing of graphs that it is not trained on."""
-    return loaded.card.info(loaded.store, None if loaded.card.transductive else splits.train)
-
-
 def assemble(
     config: Config, fabric: Fabric, loaded: LoadedDataset, splits: Splits, seed: int, *, run_id: int | None = None
 ) -> Parts:
@@ -91,7 +86,7 @@ def assemble(
         seed: seed of batches and parameters.
         run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.
     """
-    info = training_info(loaded, splits)
+    info = loaded.card.info(loaded.store, splits.train)
     seed_everything(seed)
     model = build_model(config, info)
     pretrained = None if run_id is None else load_pretrained(config, model, run_id)

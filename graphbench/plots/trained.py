@@ -13,7 +13,6 @@ from graphbench.data.loading.loader import GraphLoaders
 from graphbench.errors import UserError
 from graphbench.factory.data import encode
 from graphbench.factory.model import build_model
-from graphbench.factory.parts import training_info
 from graphbench.factory.transforms import batch_transform
 from graphbench.run_inputs import read_finished
 from graphbench.structures import GraphBatch
@@ -75,7 +74,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     if not 0 <= graph < count:
         raise UserError(f"--graph must lie in 0 .. {count - 1} ({split}), received {graph}.")
     loaded = encode(config, raw)
-    info = training_info(loaded, splits)
+    info = loaded.card.info(loaded.store, splits.train)
     seed_everything(record.seed)
     model = build_model(config, info).eval()
     initial = copy.deepcopy(model)

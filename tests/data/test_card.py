@@ -33,6 +33,8 @@ def test_info_without_and_with_data() -> None:
     assert CARD.info(_store()).max_nodes == 2
     measured = CARD.info(_store(), [1])
     assert (measured.max_nodes, measured.degree_histogram) == (1, (1,))
+    of_nodes = CARD.replace(task="node", transductive=True).info(_store(), [2, 1])  # nodes of a graph, not graphs
+    assert of_nodes.max_nodes == 2
 
 
 def test_matching_data_pass() -> None:
