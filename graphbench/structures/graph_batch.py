@@ -135,7 +135,12 @@ class GraphBatch(Memo):
         return self.derived(adjacency_of, norm, self_loops)
 
     def two_hop_adjacency(
-        self, *, direct: bool, norm: Literal["sym", "row", "none"] = "none", self_loops: bool = False
+        self,
+        *,
+        direct: bool,
+        norm: Literal["sym", "row", "none"] = "none",
+        self_loops: bool = False,
+        squarings: int = 1,
     ) -> Adjacency:
         """The adjacency over pairs of nodes joined by a path of two edges; built on first use and kept.
 
@@ -143,8 +148,10 @@ class GraphBatch(Memo):
             direct: whether pairs that an edge joins as well belong to it.
             norm: normalisation, see :meth:`adjacency`.
             self_loops: whether self loops are added, see :meth:`adjacency`.
+            squarings: how often edges are replaced by the pairs at one or two of them; 2: one to four edges, of which
+                the last step follows ``direct``.
         """
-        return self.derived(_two_hop_adjacency, direct, norm, self_loops)
+        return self.derived(_two_hop_adjacency, direct, norm, self_loops, squarings)
 
     def replace(self, **changes: Any) -> GraphBatch:
         """A copy with some fields exchanged; derived values start afresh, and other edges have another order."""
@@ -300,9 +307,12 @@ def adjacency_of(batch: GraphBatch, norm: Literal["sym", "row", "none"], self_lo
 
 
 def _two_hop_adjacency(
-    batch: GraphBatch, direct: bool, norm: Literal["sym", "row", "none"], self_loops: bool
+    batch: GraphBatch, direct: bool, norm: Literal["sym", "row", "none"], self_loops: bool, squarings: int
 ) -> Adjacency:
-    pairs = two_hop_edges(batch.edge_index, batch.num_nodes, direct=direct)
+    pairs = batch.edge_index
+    for _ in range(squarings - 1):
+        pairs = two_hop_edges(pairs, batch.num_nodes, direct=True)
+    pairs = two_hop_edges(pairs, batch.num_nodes, direct=direct)
     return adjacency(pairs, batch.num_nodes, norm=norm, self_loops=self_loops)
 
 

@@ -45,6 +45,13 @@ def test_a_path_by_hand() -> None:
     assert two_hop_edges(path, 4, direct=True).tolist() == [[0, 0, 1, 1, 2], [1, 2, 2, 3, 3]]
 
 
+def test_squared_twice_reaches_four_edges() -> None:
+    """0 -> 1 -> ... -> 6: from 0 everything up to 4 is reached, and not 5."""
+    path = torch.arange(7).unfold(0, 2, 1).T.contiguous()
+    found = GraphBatch(Ragged.from_sizes([7]), path).two_hop_adjacency(direct=True, squarings=2)
+    assert found.target[found.source == 0].tolist() == [1, 2, 3, 4]
+
+
 def test_graphs_stay_apart_and_the_batch_keeps_it() -> None:
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     graph = GraphBatch(Ragged.from_sizes([3]), path)

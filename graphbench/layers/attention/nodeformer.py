@@ -42,7 +42,8 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         w_ijs = phi(q_i / sqrt(tau)) . phi(k_j / sqrt(tau)) exp(g_js / tau),    g_js ~ Gumbel(0, 1) in training, else 0
         h' = W_O [z_1 | .. | z_H]
 
-    A^_r is the symmetrically normalised pattern of (A + I)^r, r = 1 .. ``bias_order``. The edge regularisation is
+    A^_r is the symmetrically normalised pattern of (A + I)^(2^(r - 1)), r = 1 .. ``bias_order``: one, two and, as the
+    released code squares what it has (main.py:111-113 at 50fe19b), four edges. The edge regularisation is
 
         L = - edge_loss / (E H) sum over edges j -> i and heads of log(w_ij / sum_k w_ik) / deg_i,
 
@@ -54,7 +55,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         nb_features: random directions of phi (M in the released code).
         tau: temperature.
         gumbel_samples: K; 0: no noise in training, either.
-        bias_order: 0 (no relational bias), 1 or 2.
+        bias_order: 0 (no relational bias), 1, 2 or 3.
         bias_act: ``"sigmoid"`` of b as above, or ``"identity"``.
         edge_loss: weight of L in the training loss; 0 leaves it out. The released code averages over layers: its
             lambda is ``edge_loss`` times the number of layers.
@@ -100,7 +101,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         if not tau > 0:
             raise ArgumentError("tau", f"tau must be positive, received {tau}")
         check_at_least(0, edge_loss=edge_loss)
-        check_one_of((0, 1, 2), bias_order=bias_order)
+        check_one_of((0, 1, 2, 3), bias_order=bias_order)
         check_one_of(("sigmoid", "identity"), bias_act=bias_act)
         check_one_of(("concat", "mean"), combine=combine)
         check_one_of(("step", "released"), noise=noise)
@@ -147,7 +148,7 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         return kernel_attention_sums(self._scaled(self.k, h), self._values(h), self.projection)
 
     def along_edges(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """(N, H, dim) the relational bias; that of second order reads nodes two edges away."""
+        """(N, H, dim) the relational bias; beyond the first order it reads nodes two and four edges away."""
         assert self.bias is not None
         return self._along_edges(self.bias, self._values(h), batch)
 
@@ -181,13 +182,12 @@ class NodeFormer(BlockwiseAttention, HasAuxiliaryLoss):
         return torch.exp((gumbel - top) / self.tau)
 
     def _along_edges(self, bias: Tensor, v: Tensor, batch: GraphBatch) -> Tensor:
-        """The relational term, (N, H, dim), from b (1 or 2, H)."""
+        """The relational term, (N, H, dim), from b (order, H)."""
         weight = torch.sigmoid(bias) if self.bias_act == "sigmoid" else bias
-        one_hop = batch.adjacency(norm="sym", self_loops=True)
-        z = weight[0].unsqueeze(1) * propagate(one_hop, v)
-        if len(weight) == 2:
-            two_hops = batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True)
-            z = z + weight[1].unsqueeze(1) * propagate(two_hops, v)
+        z = weight[0].unsqueeze(1) * propagate(batch.adjacency(norm="sym", self_loops=True), v)
+        for squarings in range(1, len(weight)):
+            near = batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True, squarings=squarings)
+            z = z + weight[squarings].unsqueeze(1) * propagate(near, v)
         return z
 
     def edge_regularisation(self, q: Tensor, k: Tensor, projection: Tensor, batch: GraphBatch) -> Tensor:

@@ -41,7 +41,9 @@ def dense(layer: NodeFormer, graph: GraphBatch, noise: Tensor | None) -> tuple[T
         z = torch.einsum("hijs,jhd->ihsd", noisy / noisy.sum(2, keepdim=True), v).mean(2)
     reach = torch.eye(n, dtype=h.dtype)
     reach[graph.edge_index[1], graph.edge_index[0]] = 1
-    powers = [reach, (reach @ reach > 0).to(h.dtype)]
+    powers = [reach]
+    for _ in range(2):  # squared, and that squared
+        powers.append((powers[-1] @ powers[-1] > 0).to(h.dtype))
     for order in range(0 if layer.bias is None else len(layer.bias)):
         strength = layer.bias[order].sigmoid() if layer.bias_act == "sigmoid" else layer.bias[order]
         scale = powers[order].sum(1).rsqrt()
@@ -56,8 +58,9 @@ def dense(layer: NodeFormer, graph: GraphBatch, noise: Tensor | None) -> tuple[T
         {},
         {"bias_order": 1, "bias_act": "identity"},
         {"bias_order": 0, "combine": "mean", "tau": 1.0},
+        {"bias_order": 3},
     ],
-    ids=["two", "one", "none"],
+    ids=["two", "one", "none", "three"],
 )
 def test_evaluation_equals_the_dense_formula(own: dict[str, Any]) -> None:
     layer, batch = NodeFormer(DIM, HEADS, **own).double().eval(), example_batch((9, 4))
@@ -144,7 +147,7 @@ def test_no_n_by_n_tensor_is_kept() -> None:
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"bias_order": 3}, "bias_order must be one of 0, 1, 2; received 3"),
+        ({"bias_order": 4}, "bias_order must be one of 0, 1, 2, 3; received 4"),
         ({"bias_act": "tanh"}, "received 'tanh'"),
         ({"combine": "sum"}, "received 'sum'"),
         ({"nb_features": 0}, "nb_features must be at least 1, received 0"),
