@@ -31,6 +31,14 @@ def _small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(gpu, "SHARE", 8)
 
 
+@pytest.mark.parametrize("longest", [0, 1, 3, 4, 25, 37, 2048, 2049, 16384, 16385, 33600, 66432, 1_000_000])
+def test_programs_cover_every_input(longest: int) -> None:
+    for rows in {longest, *(max(longest - less, 0) for less in (1, 7, 128, 1000)), longest // 2, longest // 3, 0}:
+        inputs = [torch.empty(number, 1, device="meta") for number in (rows, longest)]
+        common = gpu._Rows(inputs)
+        assert all(common.shares * common.share(h) >= len(h) for h in inputs), rows
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2, 37])
 @pytest.mark.parametrize("name", FUSED)
 def test_equals_reference(name: str, rows: int) -> None:

@@ -61,6 +61,7 @@ def case(
 # What is around each of several inputs, and how many rows they have.
 TOGETHER = {
     "of nodes and edges": [("all", 19), ("relu_residual", 37)],
+    "of nodes and hardly more edges": [("all", 24), ("relu_residual", 25)],
     "of three kinds": [("alone", 37), ("added", 3), ("all", 20)],
     "with no rows": [("alone", 0), ("all", 20)],
     "with a single row": [("all", 20), ("added", 1)],

@@ -104,14 +104,15 @@ class _Rows:
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
         width = inputs[0].shape[1]
-        self._longest = max(len(h) for h in inputs)
-        self._known = constants(width, inputs[0].dtype, self._longest)
+        longest = max(len(h) for h in inputs)
+        self._known = constants(width, inputs[0].dtype, longest)
         self._columns = -(-width // self._known["SPAN"])
-        self.shares = -(-self._longest // share_of(self._longest, self._longest))
+        # Few rows are one share. Each of many has whole tiles, so that there may be fewer than SHARES.
+        self.shares = 1 if longest <= FEW else -(-longest // _whole_tiles(longest, SHARES))
 
     def share(self, h: Tensor) -> int:
-        """Rows of a share of an input."""
-        return share_of(len(h), self._longest)
+        """Rows of a share of an input: those of all programs cover every input, whichever the longest one is."""
+        return len(h) if self.shares == 1 else _whole_tiles(len(h), self.shares)
 
     def stage(self, staged: bool) -> dict[str, Any]:
         """Whether shares have been summed before, and room for all of them."""
@@ -146,9 +147,9 @@ def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
     return constants_of(width, dtype, tile, columns, warps)
 
 
-def share_of(rows: int, longest: int) -> int:
-    """Rows of a share, of an input launched with one of ``longest`` rows: few rows are one share."""
-    return rows if longest <= FEW else -(-rows // (SHARES * SHARE)) * SHARE
+def _whole_tiles(rows: int, shares: int) -> int:
+    """Rows of a share where so many shares of whole tiles cover them."""
+    return -(-rows // (shares * SHARE)) * SHARE
 
 
 class _ResidualNorms(torch.autograd.Function):
