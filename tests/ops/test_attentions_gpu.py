@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
+    OF_GAMES,
     SHARED,
     UNSPILLED,
     check_machine_code,
@@ -127,6 +128,18 @@ def test_pair_attentions_spill_no_register(
     for kernel, program in compiled_launches(capability, *call):
         kept = KEPT.get((operator, kernel.__name__, kind, width, capability), 0)
         check_machine_code(program, tensor_cores=kernel.__name__ != "add_shares", allowed=kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("capability", "kind", "width"), [(120, torch.float32, 64), (86, torch.float64, 128)], ids=str)
+def test_pair_attentions_fit_where_shared_memory_is_small(
+    capability: int, kind: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tables_for(divmod(capability, 10))
+    monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: shipped[kernels].blocks)
+    for call in (decay(kind, width, SLOPED), focal(kind, width, 0)):
+        for kernel, program in compiled_launches(capability, *call):
+            assert program.metadata.shared <= OF_GAMES[capability], kernel.__name__
 
 
 def check_linear(kind: torch.dtype, width: int, base: str, capability: int = 90) -> None:
