@@ -23,6 +23,8 @@ from graphbench.train.tally import Place, StepOutput, Tally
 LARGEST_DIFFERENCE = 1e-3
 """Difference of gradients, relative to the largest, between a replay and the work: the same kernels on the same numbers
 differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
+NOTICED = 1e-4
+"""Largest gradient of a parameter, relative to the largest of all, from which it is no rounding, and compared alone."""
 
 _PLACE = 3  # numbers of a place
 
@@ -250,9 +252,13 @@ class _Result:
             if difference is not None:
                 return difference
         # The first scale of float16 losses is found by gradients that are too large: such a step moves nothing.
-        error, largest = _error_and_largest(*_where_both_are_finite(self.gradients, expected.gradients))
+        gradients = _where_both_are_finite(self.gradients, expected.gradients)
+        error, largest = _error_and_largest(*gradients)
         if not error <= LARGEST_DIFFERENCE * largest:
             return f"gradients differ by {error:.1e}, the largest is {largest:.1e}"
+        for error, own in _errors_and_largest(*gradients).tolist():  # a part with small ones may have lost all of them
+            if own > NOTICED * largest and error > 0.5 * own:
+                return f"gradients of a parameter differ by {error:.1e}, its largest is {own:.1e}"
         error, largest = _error_and_largest(self.buffers, expected.buffers)
         if not error <= LARGEST_DIFFERENCE * max(largest, 1.0):
             return f"buffers differ by {error:.1e}, the largest is {largest:.1e}"
@@ -287,10 +293,18 @@ def _where_both_are_finite(
     return [a.masked_fill(mask, 0.0) for a, _, mask in pairs], [b.masked_fill(mask, 0.0) for _, b, mask in pairs]
 
 
-def _error_and_largest(ours: Sequence[Tensor | None], theirs: Sequence[Tensor | None]) -> tuple[float, float]:
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    error = max((float((a - b).abs().max()) for a, b in pairs if a.numel()), default=0.0)
-    return error, max((float(b.abs().max()) for _, b in pairs if b.numel()), default=0.0)
+def _error_and_largest(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> tuple[float, float]:
+    """Over all pairs; NaN where one is in ours alone."""
+    of_each = _errors_and_largest(ours, theirs)
+    error, largest = of_each.amax(0).tolist() if len(of_each) else (0.0, 0.0)
+    return error, largest
+
+
+def _errors_and_largest(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
+    """(P, 2) float64 on the host: largest difference and largest expected number of every pair that has numbers."""
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.numel()]
+    of_each = [torch.stack([(a - b).abs().amax().double(), b.abs().amax().double()]) for a, b in pairs]
+    return torch.stack(of_each).cpu() if of_each else torch.zeros(0, 2, dtype=torch.float64)
 
 
 def _tensors(model: nn.Module) -> list[Tensor]:
