@@ -76,5 +76,6 @@ def add_shares(
     b_sum = tl.zeros([BLOCK], dtype=sums.dtype.element_ty)
     for i_s in range(0, n_s, SHARES):
         mask = (i_s + o_s < n_s)[:, None] & (o_c < n_c)[None, :]
-        b_sum += tl.sum(tl.load(p_parts + (i_s + o_s)[:, None] * n_c + o_c[None, :], mask=mask, other=0.0), 0)
+        o_share = (i_s + o_s).to(tl.int64) * n_c  # shares of large tables have more numbers than 32 bits count
+        b_sum += tl.sum(tl.load(p_parts + o_share[:, None] + o_c[None, :], mask=mask, other=0.0), 0)
     tl.store(sums + offset + o_c, b_sum, mask=o_c < n_c)

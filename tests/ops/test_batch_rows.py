@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,6 +32,14 @@ def test_rows_are_those_of_the_loop_over_graphs() -> None:
             for number, (one, other) in enumerate(zip(received.fields, expected.fields, strict=True)):
                 assert one.dtype == other.dtype
                 assert torch.equal(one, other), f"field {number}"
+
+
+def test_a_data_set_without_edges_may_have_columns_of_edges() -> None:
+    ptr = torch.tensor([[0, 2, 5], [0, 0, 0]], device=DEVICE)
+    fields = [Field(torch.zeros(2, 0, dtype=torch.int64), "ends", 1), Field(torch.zeros(0, 3), level=1)]
+    fields = [replace(field, source=field.source.to(DEVICE)) for field in fields]
+    rows = batch_rows(torch.tensor([1, -1], device=DEVICE), ptr, fields, Room((4, 0), 2, 2), backend=BACKEND)
+    assert [tuple(field.shape) for field in rows.fields] == [(2, 0), (0, 3)]
 
 
 def test_the_worked_example() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 import numpy as np
+import pytest
 import torch
 
 from graphbench.train.random_state import random_state, set_random_state
@@ -22,6 +24,18 @@ def test_random_states_come_back() -> None:
     first = draw()
     set_random_state(state)
     assert draw() == first
+
+
+@pytest.mark.parametrize("visible", [1, 2, 3])
+def test_devices_that_are_there_go_on_whatever_their_number_was(visible: int) -> None:
+    of_two = random_state() | {"cuda": [torch.zeros(16, dtype=torch.uint8), torch.ones(16, dtype=torch.uint8)]}
+    with (
+        mock.patch("torch.cuda.is_available", return_value=True),
+        mock.patch("torch.cuda.device_count", return_value=visible),
+        mock.patch("torch.cuda.set_rng_state") as put_back,
+    ):
+        set_random_state(of_two)
+    assert [call.args[1] for call in put_back.call_args_list] == list(range(min(visible, 2)))
 
 
 def test_processes_of_one_run_draw_other_numbers_and_the_first_those_of_one_process() -> None:

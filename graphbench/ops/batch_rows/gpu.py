@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -55,7 +56,7 @@ def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room
             tuple(source.shape[1] if kind in numbered else 0 for kind, source in zip(kinds, sources, strict=True)),
             num_places, room.padding_graphs,
             KINDS=tuple(kinds), LEVELS=tuple(levels),
-            WIDTHS=tuple(source[0].numel() if source.dim() > 1 else 1 for source in sources), EDGES=edges,
+            WIDTHS=tuple(math.prod(source.shape[1:]) for source in sources), EDGES=edges,
             SEARCH=max(1, (num_places - 1).bit_length()), ROWS=ROWS, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     return PaddedRows(offsets, count, targets, real[:-1], real[-1], _lists_of(lists, room, order))

@@ -33,7 +33,7 @@ def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
 @functools.cache  # recorded graphs read what is kept here
 def _first(sizes: tuple[int, ...], device: torch.device) -> Tensor:
     """(C+1,) int64, first row of every table and the total."""
-    return torch.tensor([0, *accumulate(sizes)]).to(device, non_blocking=True)
+    return torch.tensor([0, *accumulate(sizes)]).to(device)  # waits: trainings on other streams read it, too
 
 
 def constants(columns: int, width: int, dtype: torch.dtype) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class _Launch:
 @functools.cache  # recorded graphs read what is kept here
 def _on_device(max_hops: tuple[int | None, ...], device: torch.device) -> Tensor:
     limits = [UNREACHABLE if limit is None else limit for limit in max_hops]
-    return torch.tensor(limits, dtype=torch.int32).to(device, non_blocking=True)
+    return torch.tensor(limits, dtype=torch.int32).to(device)  # waits: trainings on other streams read it, too
 
 
 def _room_for(bias: Tensor, ragged: Ragged) -> Tensor:
