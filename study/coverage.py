@@ -88,7 +88,8 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
 
     Args:
         sweeps: the shipped ones. Where several entries name a cell, the sweep that names most cells counts, of equal
-            ones that with the first name (variants of a table have longer names), and in it the first entry.
+            ones that with the first name (variants of a table have longer names), and in it the first entry; one that
+            is measured goes before all that are not.
     """
     named: dict[str, dict[PublishedRow, Coverage]] = {}
     of_sweeps = (_cells_of(sweep) for sweep in sweeps if sweep.published)
@@ -97,7 +98,9 @@ def coverage(sweeps: Iterable[Sweep]) -> list[Coverage]:
     for cells in by_size:
         for cover in cells:
             first = named.setdefault(cover.table, {}).setdefault(cover.row, cover)
-            if first.measured and cover.measured and first.reproduced != cover.reproduced:
+            if cover.measured and not first.measured:
+                named[cover.table][cover.row] = cover
+            elif first.measured and cover.measured and first.reproduced != cover.reproduced:
                 named[cover.table][cover.row] = replace(first, variant=first.variant or cover)
     result = []
     for table in names():
