@@ -20,8 +20,8 @@ NOTES: Mapping[str, str] = {
     "SGFormer": "Settings of its first release. Where that has several commands for a table, its sweep says which. It "
     "draws the training nodes of Cora and CiteSeer itself, where its paper speaks of the public split.",
     "Gradformer": "Ten seeds. Of these sets only NCI1 has a released script; its settings are assumed for the others. "
-    "A user of the released code has 80.8 on NCI1 with four layers and 84.7 with ten, which "
-    "`configs/sweeps/gradformer-tu-variants.yaml` would show; it has not been run.",
+    "The release draws one split for all runs, whose test graphs on NCI1 are easier than others "
+    "(`configs/sweeps/gradformer-tu-released.yaml`); `gradformer-tu.yaml` has a split per run, as the text says.",
     "FFGT": "No code was released for it.",
     "GECO": "None of its score tables is measured. Its layer, timed beside FlashAttention on an H100, is in "
     "[claims](claims.md); on medium graphs, for which the paper prints nothing, it is below GCN on Cora "
