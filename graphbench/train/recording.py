@@ -23,8 +23,8 @@ from graphbench.train.tally import Place, StepOutput, Tally
 LARGEST_DIFFERENCE = 1e-3
 """Difference of gradients, relative to the largest, between a replay and the work: the same kernels on the same numbers
 differ by rounding at most, where sums have no fixed order. Another dropout mask differs by about 1."""
-NOTICED = 1e-4
-"""Largest gradient of a parameter, relative to the largest of all, from which it is no rounding, and compared alone."""
+ROUNDING = 1e-4
+"""Gradient relative to the largest of all, up to which all gradients of a parameter may be rounding alone."""
 
 _PLACE = 3  # numbers of a place
 
@@ -257,7 +257,7 @@ class _Result:
         if not error <= LARGEST_DIFFERENCE * largest:
             return f"gradients differ by {error:.1e}, the largest is {largest:.1e}"
         for error, own in _errors_and_largest(*gradients).tolist():  # a part with small ones may have lost all of them
-            if own > NOTICED * largest and error > 0.5 * own:
+            if own > ROUNDING * largest and error > 0.5 * own:
                 return f"gradients of a parameter differ by {error:.1e}, its largest is {own:.1e}"
         error, largest = _error_and_largest(self.buffers, expected.buffers)
         if not error <= LARGEST_DIFFERENCE * max(largest, 1.0):

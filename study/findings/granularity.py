@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
@@ -66,8 +68,8 @@ def rest(row: PublishedRow, examples: int) -> int:
 
 
 @exit_codes
-def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints a line per cell, then one per model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", help="e.g. sgformer_table7")
     parser.add_argument("dataset", help="as printed in the file, e.g. Chameleon")
@@ -98,4 +100,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from tests.ops.triton_compiler import (  # first: it skips where there is no Triton
-    OF_GAMES,
     SHARED,
+    SHARED_OF_GEFORCE,
     UNSPILLED,
     check_machine_code,
     check_program,
@@ -139,7 +139,7 @@ def test_pair_attentions_fit_where_shared_memory_is_small(
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: shipped[kernels].blocks)
     for call in (decay(kind, width, SLOPED), focal(kind, width, 0)):
         for kernel, program in compiled_launches(capability, *call):
-            assert program.metadata.shared <= OF_GAMES[capability], kernel.__name__
+            assert program.metadata.shared <= SHARED_OF_GEFORCE[capability], kernel.__name__
 
 
 def check_linear(kind: torch.dtype, width: int, base: str, capability: int = 90) -> None:

@@ -30,8 +30,8 @@ from tests.ops.absent_gpu import AbsentGPU  # noqa: E402
 
 # Shared memory that one block may hold, by compute capability (CUDA programming guide, technical specifications).
 SHARED = {80: 163 * 1024, 90: 227 * 1024}
-OF_GAMES = {86: 99 * 1024, 120: 99 * 1024}
-"""Devices with less of it than those that they have their tiles from, or those of their year."""
+SHARED_OF_GEFORCE = {86: 99 * 1024, 120: 99 * 1024}
+"""Consumer GPUs, which have less than the data centre GPUs of their generation."""
 
 # What compilers up to that of PyTorch 2.11 make of the kernels is right, but they may keep four registers in memory.
 _SPILLED_BY_OLD_COMPILERS = 16 if TRITON < (3, 7) else 0
