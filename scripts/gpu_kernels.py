@@ -68,6 +68,7 @@ def record(command: Sequence[str]) -> list[Launch]:
     import torch
 
     from graphbench.benchmarks import training
+    from graphbench.config import Config
     from graphbench.data.loading import padded
     from graphbench.factory import parts
     from graphbench.train import captured_evaluation, captured_step
@@ -103,15 +104,20 @@ def record(command: Sequence[str]) -> list[Launch]:
             super()._prepare()
             raise _Prepared
 
-    precision = Precision("32-true", device)
+    def fabric_of(config: Config) -> Fabric:
+        asked = config.tree.precision
+        torch.set_float32_matmul_precision("high" if asked == "tf32" else "highest")
+        return Fabric(device, Precision("32-true" if asked == "tf32" else asked, device))
+
     with ExitStack() as patched, tempfile.TemporaryDirectory() as folder:
+        patched.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
         patched.enter_context(second_device.second_device())
         patched.enter_context(second_device.triton_stubbed(launched))
         for where, name, instead in (
             (padded, "SAMPLED_BATCHES", 2000),  # as many as on a GPU
             (captured_step, "record", work_alone),
             (captured_evaluation, "record", work_alone),
-            (parts, "build_fabric", lambda config: Fabric(device, precision)),
+            (parts, "build_fabric", fabric_of),
             (training, "Trainer", Preparing),
         ):
             patched.enter_context(mock.patch.object(where, name, instead))

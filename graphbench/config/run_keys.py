@@ -35,7 +35,7 @@ TOP = {
     ),
     "precision": Key(
         "32-true",
-        "arithmetic of the model; tf32: 32-true with matrix products from ten bits, on a GPU",
+        "arithmetic of the model; tf32: 32-true with products of maps and attentions from ten bits, on a GPU",
         allowed=("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"),
     ),
     "num_workers": Key(

@@ -74,6 +74,15 @@ def operand_type(kind: torch.dtype) -> triton.language.dtype:
     return triton.language.bfloat16 if native else triton_type(wide_of(kind))
 
 
+def product_type(kind: torch.dtype) -> triton.language.dtype | str:
+    """:func:`operand_type`, or "tf32" for fp32 where torch's products are allowed it: what a kernel multiplies as.
+
+    Not for products whose digits decide something, nor for sums written as products (embeddings).
+    """
+    allowed = kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    return "tf32" if allowed else operand_type(kind)
+
+
 def operand_bytes(kind: torch.dtype) -> int:
     """Bytes of an entry when it is multiplied."""
     return 2 if kind == torch.bfloat16 else wide_of(kind).itemsize

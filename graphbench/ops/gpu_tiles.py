@@ -57,11 +57,13 @@ def store_rows(x, b_x, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexp
 
 @triton.jit
 def row_dots(
-    a, b, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ACC: tl.constexpr
+    a, b, bos, o_q, n, i_h, HEADS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
-    """[rows] products of the rows of two tensors, of one head."""
+    """[rows] products of the rows of two tensors, of one head; of the second as :func:`dot_as` reads it."""
     b_a = load_rows(a, bos, o_q, n, i_h, HEADS, WIDTH, SPAN, ACC)
-    return tl.sum(b_a * load_rows(b, bos, o_q, n, i_h, HEADS, WIDTH, SPAN, ACC), 1)
+    b_b = load_rows(b, bos, o_q, n, i_h, HEADS, WIDTH, SPAN, ACC)
+    return tl.sum(b_a * as_read(b_b, DOT, ACC), 1)
 
 
 @triton.jit
@@ -110,8 +112,18 @@ def parts_of_tf32(b_x):
 
 
 @triton.jit
+def as_read(b_x, DOT: tl.constexpr, ACC: tl.constexpr):
+    """``b_x`` as :func:`dot_as` reads it."""
+    if DOT == "tf32":
+        b_read = (b_x.to(tl.int32, bitcast=True) & -0x2000).to(tl.float32, bitcast=True)
+    else:
+        b_read = b_x.to(DOT).to(ACC)
+    return b_read
+
+
+@triton.jit
 def dot(b_a, b_b, ACC: tl.constexpr):
-    """``a b`` without loss of precision."""
+    """``a b`` without loss of precision, whatever precision torch's products have."""
     return dot_as(b_a, b_b, ACC, ACC)
 
 
@@ -119,18 +131,20 @@ def dot(b_a, b_b, ACC: tl.constexpr):
 def dot_as(b_a, b_b, DOT: tl.constexpr, ACC: tl.constexpr):
     """``a b`` of operands in a type: bfloat16 is one product of the tensor cores, with sums in ACC.
 
+    So is "tf32", no type of memory, in which the tensor cores read the upper bits of fp32: ten of the fraction.
     fp32 are three products of parts in tf32, without that of the lower ones: the error of fp32 at two to three times
     its speed (README of focal attention). Operands that are infinite give NaN.
     """
-    b_a, b_b = b_a.to(DOT), b_b.to(DOT)
-    if DOT == tl.float32:
-        b_a1, b_a2 = parts_of_tf32(b_a)
-        b_b1, b_b2 = parts_of_tf32(b_b)
+    if DOT == "tf32":
+        b_sum = tl.dot(b_a, b_b, input_precision="tf32")
+    elif DOT == tl.float32:
+        b_a1, b_a2 = parts_of_tf32(b_a.to(DOT))
+        b_b1, b_b2 = parts_of_tf32(b_b.to(DOT))
         b_sum = tl.dot(b_a1, b_b2, input_precision="tf32")
         b_sum = tl.dot(b_a2, b_b1, b_sum, input_precision="tf32")
         b_sum = tl.dot(b_a1, b_b1, b_sum, input_precision="tf32")
     else:
-        b_sum = tl.dot(b_a, b_b, input_precision="ieee", out_dtype=ACC)
+        b_sum = tl.dot(b_a.to(DOT), b_b.to(DOT), input_precision="ieee", out_dtype=ACC)
     return b_sum
 
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.circular_conv import circular_conv, gpu
-from graphbench.structures import Ragged
+from graphbench.structures import Capacity, CapacityRagged, Ragged
 from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_circular_conv import inputs_for
 
 
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles of rows and of channels."""
-    monkeypatch.setattr(gpu, "ROWS", 8)
-    monkeypatch.setattr(gpu, "COLUMNS", 16)
+@pytest.fixture(autouse=True, params=[gpu.Cut(8, 16, 1, 1, 4, 4), gpu.Cut(4, 16, 2, 2, 2, 1)], ids=["large", "small"])
+def _small_blocks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Several tiles of rows and of channels, of either cut; several rounds of terms."""
+    monkeypatch.setattr(gpu, "LARGE", request.param)
+    monkeypatch.setattr(gpu, "LARGEST_SMALL", 0)
 
 
 def case(sizes: list[int], gated: bool, width: int = 20) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:
@@ -37,7 +37,7 @@ def case(sizes: list[int], gated: bool, width: int = 20) -> tuple[Callable[[str]
 
 
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
-@pytest.mark.parametrize("sizes", [[3, 0, 9, 1, 9, 17], [1], [0, 0]], ids=str)
+@pytest.mark.parametrize("sizes", [[3, 0, 9, 1, 9, 17, 3, 9], [1], [0, 0]], ids=str)
 def test_equals_reference(sizes: list[int], gated: bool) -> None:
     using, inputs = case(sizes, gated)
     assert_same(using("gpu"), using("reference"), inputs)
@@ -53,3 +53,31 @@ def test_larger_graphs_are_transformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "circular_conv_forward", None)
     using, inputs = case([17, 3], True)
     assert_same(using("gpu"), using("reference"), inputs)
+
+
+def test_padded_batch() -> None:
+    """Real graphs as without padding, and the same bits again; taps that are left over get no gradient."""
+    sizes = [3, 9, 0, 9, 17, 9]
+    plain = Ragged.from_sizes([*sizes, 5, 0], DEVICE)
+    capacity = Capacity(len(sizes), 2, nodes=plain.num_rows, edges=0, max_size=20, taps=40)
+    padded = CapacityRagged(plain.ptr, capacity)
+    u, filters, gate = (x.detach().to(DEVICE).requires_grad_() for x in inputs_for(plain, True, 20))
+    wide = torch.cat([filters.detach(), filters.new_zeros(6, 20)]).requires_grad_()
+    seed = torch.randn_like(u)
+
+    def results(ragged: Ragged, taps: Tensor, backend: str) -> list[Tensor]:
+        out = circular_conv(u, taps, ragged, gate=gate, backend=backend)
+        return [out, *torch.autograd.grad(out, [u, gate, taps], seed)]
+
+    expected, ours, again = results(plain, filters, "reference"), *(results(padded, wide, "gpu") for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True))
+    assert torch.equal(ours[3][34:], torch.zeros_like(ours[3][34:]))
+    ours[3] = ours[3][:34]
+    for a, b in zip(ours, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_batch_is_cut_by_its_largest_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "LARGEST_SMALL", 9)
+    assert gpu.cut_of(Ragged.from_sizes([9, 3])) == gpu.SMALL
+    assert gpu.cut_of(Ragged.from_sizes([10, 3])) == gpu.LARGE

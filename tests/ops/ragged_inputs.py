@@ -30,6 +30,7 @@ DEVICE = "cuda" if KERNELS and torch.cuda.is_available() else "cpu"
 of_kernels = pytest.mark.skipif(not KERNELS, reason="a test of kernels, which test_kernels_gpu.py runs")
 
 EPS = torch.finfo(torch.float32).eps
+EPS_OF_TF32 = 2.0**-10
 ROUNDINGS = 4
 ROUNDINGS_OF_TERMS = 8  # of each term of a sum that cancels, before it is added
 
@@ -100,12 +101,14 @@ def assert_within_budget(
     inputs: Sequence[Tensor],
     draws: int = 1,
     terms: Mapping[int, Tensor] | None = None,
+    unit: float = EPS,
 ) -> None:
     """Error in fp32 of the output and of every gradient, as a norm, against float64 from the same fp32 inputs.
 
     Allowed is twice the error of the reference formula in fp32 plus ``ROUNDINGS (c + eps |x|)``. |x| is the norm of the
-    exact result and c how far it moves when the inputs and the weights of the loss are rounded to fp32: what no
-    algorithm can avoid, measured in float64 and so the same on every machine, also where many terms cancel.
+    exact result and c how far it moves when the inputs and the weights of the loss are rounded to fp32, or the inputs
+    alone to operands of fewer bits: what no algorithm can avoid, measured in float64 and so the same on every machine,
+    also where many terms cancel.
     Intermediate results are rounded as well, in some 10 stages whose errors are independent and of that size: the root
     of their number is below ROUNDINGS.
 
@@ -116,19 +119,20 @@ def assert_within_budget(
         draws: roundings over which c is averaged; more than one for results of a few numbers.
         terms: place of a result (0 the output) -> magnitudes of the terms that it sums, where these cancel: their
             roundings, ``ROUNDINGS_OF_TERMS eps |terms|``, are allowed as well, and are no matter of luck as c may be.
+        unit: eps, the distance of neighbouring numbers from 1 on: :data:`EPS_OF_TF32` for products of such operands.
     """
     single = [x.detach().float().requires_grad_() for x in inputs]
     rounded = [x.detach().double().requires_grad_() for x in single]
     exact = values_and_gradients(reference, rounded, torch.float32)
-    moved = [values_and_gradients(reference, inputs)]
-    for _ in range(draws - 1):
-        other = [(x.detach() * (1 + EPS * (torch.rand_like(x) - 0.5))).requires_grad_() for x in rounded]
+    moved = [values_and_gradients(reference, inputs)] if unit == EPS else []
+    for _ in range(draws - len(moved)):
+        other = [(x.detach() * (1 + unit * (torch.rand_like(x) - 0.5))).requires_grad_() for x in rounded]
         moved.append(values_and_gradients(reference, other))
     ours, theirs = values_and_gradients(function, single), values_and_gradients(reference, single)
     for place, (a, b, truth, *others) in enumerate(zip(ours, theirs, exact, *moved, strict=True)):
         condition = (sum((other - truth).norm() ** 2 for other in others) / draws) ** 0.5
-        allowed = 2 * (b - truth).norm() + ROUNDINGS * (condition + EPS * truth.norm())
+        allowed = 2 * (b - truth).norm() + ROUNDINGS * (condition + unit * truth.norm())
         if terms and place in terms:
-            allowed += ROUNDINGS_OF_TERMS * EPS * terms[place].norm()
+            allowed += ROUNDINGS_OF_TERMS * unit * terms[place].norm()
         error = (a - truth).norm()
         assert error <= allowed, f"place {place}: error {error:.2e}, allowed {allowed:.2e}"

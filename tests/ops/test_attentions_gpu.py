@@ -131,6 +131,29 @@ def test_pair_attentions_spill_no_register(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("tf32_allowed")
+@pytest.mark.parametrize("operator", ["decay", "focal", "linear_attention"])
+@pytest.mark.parametrize("width", [24, pytest.param(64, marks=exhaustive), pytest.param(128, marks=exhaustive)])
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=exhaustive)])
+def test_one_product_of_tf32_needs_no_more_registers(
+    operator: str, width: int, capability: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tables_for((capability // 10, capability % 10))
+    for module in (gpu_launch, linear_gpu):
+        monkeypatch.setattr(module, "blocks_on", lambda device, kernels: shipped[kernels].blocks)
+    if operator == "linear_attention":
+        call = linear(torch.float32, width, "self")
+    else:
+        call = decay(torch.float32, width, SLOPED) if operator == "decay" else focal(torch.float32, width, 0)
+    for kernel, program in compiled_launches(capability, *call):
+        multiplies = kernel.__name__ not in ("add_shares", "totals")
+        check_program(program, torch.float32, capability, tensor_cores=multiplies, parts=False)
+        if multiplies:
+            kept = KEPT.get((operator, kernel.__name__, torch.float32, width, capability), 0)
+            check_machine_code(program, tensor_cores=True, allowed=kept)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("capability", "kind", "width"), [(120, torch.float32, 64), (86, torch.float64, 128)], ids=str)
 def test_pair_attentions_fit_where_shared_memory_is_small(
     capability: int, kind: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -173,6 +174,11 @@ CASES = {
         "gated_mean gated_mean_at_target gated_mean_at_source",
     ),
     "segment": Case(segment, lambda: segment.segment_mean(x(104, 96), RAGGED), "sum_rows spread_rows"),
+    "bag_sum": Case(
+        segment,
+        lambda: segment.bag_sum(x(5, 96), torch.zeros(9, dtype=torch.int64), torch.tensor([0, 4, 9]), x(9)),
+        "sum_bag",
+    ),
     "segment_repeat": Case(segment, lambda: segment.segment_repeat(x(3, 96), RAGGED), "spread_rows sum_rows"),
     "segment_flip": Case(
         segment, lambda: segment.segment_flip(x(104, 96), torch.zeros(3, 96, dtype=torch.int64), RAGGED), "flip_rows"
@@ -205,3 +211,25 @@ def test_compiles_for_a_gpu(name: str, capability: int, monkeypatch: pytest.Monk
             kind = torch.float64 if name == "batch_rows" else torch.float32
             check_program(program, kind, capability, tensor_cores=expected[kernel.__name__])
         check_machine_code(program, tensor_cores=expected[kernel.__name__], allowed=case.allowed)
+
+
+@pytest.mark.usefixtures("fresh_compiler", "tf32_allowed")
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", SHARED)
+def test_linear_maps_of_tf32(capability: int) -> None:
+    """One product where torch's may be of tf32, and sums of shares as ever."""
+    case = CASES["linear-many-rows"]
+    programs = compiled_launches(capability, case.operator, case.call)
+    for (_kernel, program), multiplies in zip(programs, (True, False), strict=True):
+        check_program(program, torch.float32, capability, tensor_cores=multiplies, parts=False)
+        check_machine_code(program, tensor_cores=multiplies, allowed=case.allowed)
+
+
+@pytest.mark.usefixtures("fresh_compiler", "tf32_allowed")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["embedding_sum", "sine_network"])
+def test_products_that_stay_exact(name: str) -> None:
+    """Three products for one, if they are not of fp32 itself."""
+    for _kernel, program in compiled_launches(90, CASES[name].operator, CASES[name].call):
+        products = re.findall(r"tt\.dot .*inputPrecision = tf32", program.asm["ttir"])
+        assert len(products) % 3 == 0

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.segment import (
+    bag_sum,
     segment_flip,
     segment_max,
     segment_mean,
@@ -159,3 +160,22 @@ def test_signs(backend: str) -> None:
 def test_wrong_coins_are_refused() -> None:
     with pytest.raises(ValueError, match=r"coin must be \(2, 4\) for x \(N, C\), received \(2, 3\) for \(3, 4\)"):
         segment_flip(torch.zeros(3, 4), torch.ones(2, 3, dtype=torch.int64), Ragged.from_sizes([1, 2]))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["sums", "weighted"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *([torch.bfloat16] if KERNELS else [])], ids=str)
+def test_bags_of_any_length(weighted: bool, dtype: torch.dtype) -> None:
+    """None, one, many more than a tile takes at once, and columns of wider rows; sums are made in float32 at least."""
+    lengths = [3, 0, 1, 150, 33, 0]
+    ptr = torch.tensor([0, *lengths], device=DEVICE).cumsum(0)
+    index = torch.randint(7, (sum(lengths),), generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    wide = torch.randn(7, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).to(DEVICE, dtype)
+    rows = wide[:, 3:23] if KERNELS else wide[:, 3:23].contiguous()
+    weight = torch.linspace(-1, 1, len(index), dtype=torch.float64, device=DEVICE).to(dtype) if weighted else None
+    out = bag_sum(rows, index, ptr, weight, backend=BACKEND)
+    terms = rows.double()[index] * (1.0 if weight is None else weight.double()[:, None])
+    exact = torch.stack([of_bag.sum(0) for of_bag in terms.split(lengths)])
+    rounding = torch.finfo(torch.float32 if dtype == torch.bfloat16 else dtype).eps * max(lengths) * terms.abs().sum(0)
+    stored = torch.finfo(dtype).eps * exact.abs()
+    assert out.dtype == dtype
+    assert ((out.double() - exact).abs() <= rounding + stored).all()

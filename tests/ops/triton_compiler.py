@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -83,10 +84,13 @@ def compiled_launches(capability: int, operator: ModuleType, call: Callable[[], 
     return programs
 
 
-def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False) -> str:
+def check_program(
+    program: Any, kind: torch.dtype, capability: int, *, tensor_cores: bool = False, parts: bool = True
+) -> str:
     """What holds for every kernel: it fits, is deterministic and keeps its precision. Returns its PTX.
 
-    ``tensor_cores``: fp32 is multiplied in parts of tf32, three products for one; half precision has no parts.
+    ``tensor_cores``: fp32 is multiplied in ``parts`` of tf32, three products for one, or where torch's products may be
+    of tf32 as it is; half precision has no parts.
     """
     code: str = program.asm["ptx"]
     assert len(program.asm["cubin"]) > 0
@@ -100,6 +104,10 @@ def check_program(program: Any, kind: torch.dtype, capability: int, *, tensor_co
         assert products
         in_parts = [product for product in products if product[5] == "f32"]
         assert {product[4] for product in in_parts} <= {"tf32"}
+        if not parts:
+            operands = [{product[1], product[2]} for product in in_parts]
+            assert not any(a & b for a, b in itertools.pairwise(operands))
+            in_parts = []
         assert len(in_parts) % 3 == 0
         for first, second, third in zip(in_parts[::3], in_parts[1::3], in_parts[2::3], strict=True):
             # Upper parts a and b, which are multiplied last, have met each other's lower parts.

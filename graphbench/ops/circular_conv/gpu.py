@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,33 @@ from graphbench.structures.size_groups import size_groups
 
 # Nodes up to which n^2 products per channel cost less than the launches of transforms.
 LARGEST = 512
-# Rows and channels of a tile.
-ROWS, COLUMNS = 32, 32
+
+
+class Cut(NamedTuple):
+    """How kernels share the work on a batch.
+
+    Attributes:
+        rows: rows of a tile.
+        columns: most channels of a tile.
+        parts: sums that the terms of an entry are dealt out to.
+        graphs: graphs of a size that a program of the gradient of taps looks at together.
+        steps: terms of a sum that are under way from memory together.
+        warps: warps of a program, of that of the gradient of taps for each of its graphs.
+    """
+
+    rows: int
+    columns: int
+    parts: int
+    graphs: int
+    steps: int
+    warps: int
+
+
+# Small graphs are little work, which many programs share, so that none goes through many terms one after the other;
+# the rows of larger ones are read less often by larger tiles.
+SMALL, LARGE = Cut(8, 16, 4, 2, 8, 4), Cut(32, 32, 1, 1, 4, 4)
+# Nodes of the largest graph up to which a batch is cut as small.
+LARGEST_SMALL = 64
 
 
 def _reaches(u: Tensor, ragged: Ragged) -> bool:
@@ -36,9 +61,15 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
     return result
 
 
-def constants(width: int, dtype: torch.dtype, gated: bool) -> dict[str, Any]:
-    """Constants that are known when a kernel is compiled."""
-    return {"GATED": gated} | constants_of(width, dtype, ROWS, COLUMNS)
+def cut_of(ragged: Ragged) -> Cut:
+    """By the largest graph, which of a padded batch is a bound: nothing waits for the device."""
+    return SMALL if ragged.max_size <= LARGEST_SMALL else LARGE
+
+
+def constants(width: int, dtype: torch.dtype, gated: bool, cut: Cut, graphs: int = 1) -> dict[str, Any]:
+    """Constants that are known when a kernel is compiled, for so many ``graphs`` at a time."""
+    own = {"GATED": gated, "PARTS": cut.parts, "STEPS": cut.steps}
+    return own | constants_of(width, dtype, cut.rows, cut.columns, cut.warps * graphs)
 
 
 class _CircularConv(torch.autograd.Function):
@@ -48,8 +79,9 @@ class _CircularConv(torch.autograd.Function):
     def forward(ctx: Any, u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
         u, filters, gate = unit_stride(u), unit_stride(filters), None if gate is None else unit_stride(gate)
         sizes, out = size_groups(ragged), u.new_empty(u.shape)
-        known = constants(u.shape[1], torch.promote_types(u.dtype, filters.dtype), gate is not None)
-        tiles, factor = ragged.derived(row_tiles, ROWS), u if gate is None else gate
+        cut, wide = cut_of(ragged), torch.promote_types(u.dtype, filters.dtype)
+        known = constants(u.shape[1], wide, gate is not None, cut)
+        tiles, factor = ragged.derived(row_tiles, cut.rows), u if gate is None else gate
         with torch.cuda.device_of(u):
             circular_conv_forward[len(tiles), -(-u.shape[1] // known["SPAN"])](
                 u, filters, factor, ragged.ptr, sizes.first_tap, tiles, out,
@@ -65,10 +97,11 @@ class _CircularConv(torch.autograd.Function):
         u, filters, gate = ctx.saved_tensors
         ragged, grad = ctx.ragged, unit_stride(grad)
         sizes, factor = size_groups(ragged), u if gate is None else gate
-        known = constants(u.shape[1], torch.promote_types(u.dtype, filters.dtype), gate is not None)
+        cut, wide = cut_of(ragged), torch.promote_types(u.dtype, filters.dtype)
+        known = constants(u.shape[1], wide, gate is not None, cut)
         du, dtaps = u.new_empty(u.shape), filters.new_empty(filters.shape)
         dgate = None if gate is None else gate.new_empty(gate.shape)
-        of_rows, of_taps = ragged.derived(row_tiles, ROWS), sizes.taps.derived(row_tiles, ROWS)
+        of_rows, of_taps = ragged.derived(row_tiles, cut.rows), sizes.taps.derived(row_tiles, cut.rows)
         columns = -(-u.shape[1] // known["SPAN"])
         with torch.cuda.device_of(u):
             rows_gradient[len(of_rows), columns](
@@ -76,6 +109,7 @@ class _CircularConv(torch.autograd.Function):
                 u.stride(0), filters.stride(0), factor.stride(0), grad.stride(0), **known,
             )  # fmt: skip
             if ctx.needs_input_grad[1]:
+                known = constants(u.shape[1], wide, gate is not None, cut, cut.graphs) | {"GRAPHS": cut.graphs}
                 taps_gradient[len(of_taps), columns](
                     u, factor, grad, ragged.ptr, sizes.taps.ptr, of_taps, sizes.ptr, sizes.graphs, dtaps,
                     u.stride(0), factor.stride(0), grad.stride(0), **known,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.ops.segment.cpu import bag_sum
+from graphbench.ops.segment import bag_sum
 
 # Values handled at a time.
 _CHUNK = 1 << 26

@@ -9,6 +9,7 @@ import triton.language as tl
 
 from graphbench.ops.decay_attention.mask import FAR, NEVER
 from graphbench.ops.gpu_tiles import (
+    as_read,
     dot_as,
     dropout,
     first_of_tile,
@@ -106,7 +107,7 @@ def decay_attention_forward(
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
         # Rounded as in the product with v, so that the weights of a row still sum to one.
-        b_p, b_shrink = tl.exp(b_z - b_base[:, None]).to(DOT).to(ACC), tl.exp(b_max - b_base)
+        b_p, b_shrink = as_read(tl.exp(b_z - b_base[:, None]), DOT, ACC), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP)
         # [KEYS, SPAN_E]
@@ -136,7 +137,7 @@ def tile_gradients(
     # Scores are products of the first, weights' gradients of the second: p_x of the tile, p_y of the other side.
     if OF_QUERIES:
         p_x1, p_x2, p_y1, p_y2 = q, grad, k, v
-        b_along = row_dots(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, ACC)[:, None]
+        b_along = row_dots(out, grad, bos, o_own, n, i_h, HEADS, E, SPAN_E, DOT, ACC)[:, None]
     else:
         p_x1, p_x2, p_y1, p_y2 = k, v, q, grad
     HEADS_X2: tl.constexpr = HEADS if OF_QUERIES else PARTS * HEADS
@@ -162,7 +163,7 @@ def tile_gradients(
             i_q, i_k = o_own[:, None], o_y[None, :]
         else:
             i_q, i_k = o_y[None, :], o_own[:, None]
-            b_along = row_dots(out, grad, bos, o_y, n, i_h, HEADS, E, SPAN_E, ACC)[None, :]
+            b_along = row_dots(out, grad, bos, o_y, n, i_h, HEADS, E, SPAN_E, DOT, ACC)[None, :]
         b_s *= SCALE
         b_z, b_m, b_dm = damped(
             b_s, index, bop, i_q, i_k, n, b_start, LOG, SLOPE, END, LINEAR, ADDED, FULL, CLOSED, HOPS, ACC

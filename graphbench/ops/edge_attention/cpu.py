@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.segment.cpu import bag_sum
+from graphbench.ops.segment import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
 

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from graphbench.ops.gpu_tiles import (
+    as_read,
     dot_as,
     dropout,
     first_of_tile,
@@ -114,7 +115,7 @@ def focal_attention_forward(
         b_new = tl.maximum(b_max, tl.max(b_z, 1))
         b_base = tl.where(b_new == float("-inf"), 0.0, b_new)
         # Rounded as in the product with v, so that the weights of a row still sum to one.
-        b_p, b_shrink = tl.exp(b_z - b_base[:, None]).to(DOT).to(ACC), tl.exp(b_max - b_base)
+        b_p, b_shrink = as_read(tl.exp(b_z - b_base[:, None]), DOT, ACC), tl.exp(b_max - b_base)
         b_sum = b_sum * b_shrink + tl.sum(b_p, 1)
         b_p = dropout(b_p, seed, o_rows, i_s, P, KEEP).to(ACC)
         # [KEYS, SPAN_E]
@@ -134,12 +135,12 @@ def focal_attention_forward(
 def along_output(
     out, sums, grad, grad_sums, bos, o_q, n, i_h,
     HEADS: tl.constexpr, E: tl.constexpr, SPAN_E: tl.constexpr, KINDS: tl.constexpr, SPAN_T: tl.constexpr,
-    SUMS: tl.constexpr, ACC: tl.constexpr,
+    SUMS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """[rows] product of what a query gave and its gradient."""
-    b_along = row_dots(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, ACC)
+    b_along = row_dots(out, grad, bos, o_q, n, i_h, HEADS, E, SPAN_E, DOT, ACC)
     if SUMS:
-        b_along += row_dots(sums, grad_sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC)
+        b_along += row_dots(sums, grad_sums, bos, o_q, n, i_h, HEADS, KINDS, SPAN_T, ACC, ACC)
     return b_along
 
 
@@ -163,7 +164,7 @@ def tile_gradients(
     if OF_QUERIES:
         p_x1, p_x2, p_y1, p_y2 = q, grad, k, v
         b_along = along_output(
-            out, sums, grad, grad_sums, bos, o_own, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
+            out, sums, grad, grad_sums, bos, o_own, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, DOT, ACC
         )[:, None]
     else:
         p_x1, p_x2, p_y1, p_y2 = k, v, q, grad
@@ -191,7 +192,7 @@ def tile_gradients(
         else:
             i_q, i_k = o_y[None, :], o_own[:, None]
             b_along = along_output(
-                out, sums, grad, grad_sums, bos, o_y, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, ACC
+                out, sums, grad, grad_sums, bos, o_y, n, i_h, HEADS, E, SPAN_E, KINDS, SPAN_T, SUMS, DOT, ACC
             )[None, :]
         b_kind = load_kinds(kinds, bop, i_q, i_k, n, TERM or SUMS)
         b_z = masked_scores(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, unit_stride, wide_of
+from graphbench.ops.gpu_launch import has_kernels, product_type, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import linear_backward
@@ -57,6 +57,7 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
         "SPAN_OUT": min(SPAN_OUT, span_of(channels_out)),
         "ROWS": ROWS,
         "DEPTH": DEPTH,
+        "DOT": product_type(dtype),
         "ACC": triton_type(wide_of(dtype)),
         "num_warps": WARPS,
         "num_stages": STAGES,

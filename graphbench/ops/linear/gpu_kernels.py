@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dot, load_tile, store_tile
+from graphbench.ops.gpu_tiles import dot_as, load_tile, store_tile
 
 
 @triton.jit
@@ -20,7 +20,7 @@ def linear_backward(
     h, weight, out, grad, plus, dh, parts, num_rows, share, s_h, s_grad, s_plus,
     RELU: tl.constexpr, OF_ROWS: tl.constexpr, PLUS: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SPAN_IN: tl.constexpr, SPAN_OUT: tl.constexpr, ROWS: tl.constexpr,
-    DEPTH: tl.constexpr, ACC: tl.constexpr,
+    DEPTH: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Tiles of the gradient of the weight, the first of a line with the bias; behind them those of the rows.
 
@@ -41,7 +41,7 @@ def linear_backward(
         for i_n in range(i_share * share, last, DEPTH):
             o_n = i_n + tl.arange(0, DEPTH).to(tl.int64)
             b_grad = load_gradient(grad, out, o_n, o_o, last, s_grad, RELU, OUT, ACC)
-            b_dweight += dot(tl.trans(b_grad), load_tile(h, o_n, o_i, last, s_h, IN, ACC), ACC)
+            b_dweight += dot_as(tl.trans(b_grad), load_tile(h, o_n, o_i, last, s_h, IN, ACC), DOT, ACC)
             b_dbias += tl.sum(b_grad, 0)
         p_part = parts + i_share.to(tl.int64) * (OUT * IN + OUT)
         store_tile(p_part, b_dweight, o_o, o_i, OUT, IN)
@@ -54,7 +54,7 @@ def linear_backward(
         for i_o in range(0, OUT, SPAN_OUT):
             o_o = i_o + tl.arange(0, SPAN_OUT)
             b_grad = load_gradient(grad, out, o_n, o_o, num_rows, s_grad, RELU, OUT, ACC)
-            b_dh += dot(b_grad, load_tile(weight, o_o, o_i, OUT, IN, IN, ACC), ACC)
+            b_dh += dot_as(b_grad, load_tile(weight, o_o, o_i, OUT, IN, IN, ACC), DOT, ACC)
         if PLUS:
             b_dh += load_tile(plus, o_n, o_i, num_rows, s_plus, IN, ACC)
         store_tile(dh, b_dh, o_n, o_i, num_rows, IN)

@@ -12,7 +12,7 @@ import triton
 from torch import Tensor
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import blocks_on, has_kernels, row_tiles, span_of, triton_type, wide_of
+from graphbench.ops.gpu_launch import blocks_on, has_kernels, product_type, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
 from graphbench.ops.linear_attention.norms import bound_of, positive
@@ -189,6 +189,7 @@ def _constants(q: Tensor, v: Tensor, kernels: str = "linear_rows") -> dict[str, 
         "E": v.shape[2],
         "COLS": cols,
         "ROWS": rows,
+        "DOT": product_type(wide_of(v.dtype)),
         "ACC": triton_type(wide_of(v.dtype)),
         "num_warps": warps,
         "num_stages": 1,
@@ -203,7 +204,7 @@ def _cross_constants(a: Tensor, b: Tensor) -> dict[str, Any]:
 
 def _totals_constants(q: Tensor, v: Tensor) -> dict[str, Any]:
     constants = _constants(q, v)
-    heads, v_heads, width, v_width = (constants.pop(name) for name in ("HEADS", "V_HEADS", "D", "E"))
+    heads, v_heads, width, v_width, _ = (constants.pop(name) for name in ("HEADS", "V_HEADS", "D", "E", "DOT"))
     return constants | {"WIDTH": heads * width, "V_WIDTH": v_heads * v_width, "CHUNK": CHUNK}
 
 

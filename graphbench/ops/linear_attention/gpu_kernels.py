@@ -8,7 +8,7 @@ whatever it is stored in. Rows are counted through the batch here; ``eos`` is th
 import triton
 import triton.language as tl
 
-from graphbench.ops.gpu_tiles import dot
+from graphbench.ops.gpu_tiles import dot_as
 from graphbench.ops.linear_attention.norms import FLOOR
 
 _FLOOR = tl.constexpr(FLOOR)
@@ -60,12 +60,13 @@ def load_per_row(x, o_r, eos, i_h, HEADS: tl.constexpr):
 @triton.jit
 def add_context(
     b_acc, x, p_context, i_c, o_r, eos, i_h,
-    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, COLS: tl.constexpr, ACC: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr, COLS: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     """[rows, COLS] ``acc`` plus columns ``i_c .. i_c + COLS`` of ``x context^T``. Short products need few registers."""
     for i_d in range(0, D, COLS):
         b_x = load_block(x, o_r, eos, i_h, i_d, HEADS, D, COLS, ACC)
-        b_acc += dot(b_x, tl.trans(load_matrix(p_context, i_c, i_d, E, D, COLS)), ACC)
+        b_acc += dot_as(b_x, tl.trans(load_matrix(p_context, i_c, i_d, E, D, COLS)), DOT, ACC)
     return b_acc
 
 
@@ -103,7 +104,8 @@ def totals(
 def cross(
     a, b, centre, last, ptr, tiles, out,
     CENTRED: tl.constexpr, HEADS: tl.constexpr, B_HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    SPAN: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr, ACC: tl.constexpr,
+    SPAN: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr, DOT: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     """(E + 1, D) sums over CHUNK rows: ``[b - centre | 1]^T a``, or ``[b | last]^T a`` where not CENTRED."""
     i_g, i_t, eos = locate(tiles, ptr)
@@ -124,7 +126,7 @@ def cross(
         else:
             b_last += tl.sum(b_a * load_per_row(last, o_r, eos, i_h, HEADS)[:, None], 0)
         # In pieces of ROWS: one long accumulation loses digits that the gradients need.
-        b_cross += dot(tl.trans(b_b), b_a, ACC)
+        b_cross += dot_as(tl.trans(b_b), b_a, DOT, ACC)
     out += (tl.program_id(0).to(tl.int64) * HEADS + i_h) * (E + 1) * D
     o_x, m_x = block_of(i_c + tl.arange(0, COLS), E, 0, 0, 1, D, SPAN)
     tl.store(out + o_x, b_cross, mask=m_x)
@@ -137,7 +139,7 @@ def cross(
 def attend(
     q, v, centre, context, bound, grad, ptr, tiles, out, slope, bound_grad,
     BASE: tl.constexpr, FORWARD: tl.constexpr, HEADS: tl.constexpr, V_HEADS: tl.constexpr, D: tl.constexpr,
-    E: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    E: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Forward: the output. Backward: p = grad / denominator, and gradients of the sum of weights and of its bound."""
     i_g, i_t, eos = locate(tiles, ptr)
@@ -165,7 +167,7 @@ def attend(
         b_rest = tl.zeros([ROWS, COLS], dtype=ACC)  # the mean of v - centre, which "uniform" adds, is zero
         if BASE == "self":
             b_rest += load_block(v, o_r, eos, i_hv, i_c, V_HEADS, E, COLS, ACC) - b_centre
-        b_rest = add_context(b_rest, q, p_context, i_c, o_r, eos, i_h, HEADS, D, E, COLS, ACC) / b_total[:, None]
+        b_rest = add_context(b_rest, q, p_context, i_c, o_r, eos, i_h, HEADS, D, E, COLS, DOT, ACC) / b_total[:, None]
         o_x, m_x = block_of(o_r, eos, i_h, i_c, HEADS, E, COLS)
         if FORWARD:
             tl.store(out + o_x, (b_centre * b_fraction + b_rest).to(out.dtype.element_ty), mask=m_x)
@@ -188,7 +190,7 @@ def attend(
 def row_gradient(
     x, b, centre, last, gradient, pull, ptr, tiles, out,
     CENTRED: tl.constexpr, HEADS: tl.constexpr, B_HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    COLS: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    COLS: tl.constexpr, ROWS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gradient of q or k: ``[b | last] gradient - pull x``, with b and last as in :func:`cross`.
 
@@ -208,7 +210,7 @@ def row_gradient(
             b_b = load_block(b, o_r, eos, i_hb, i_e, B_HEADS, E, COLS, ACC)
             if CENTRED:
                 b_b -= load_vector(centre + (i_g * B_HEADS + i_hb) * E, i_e, E, COLS)
-            b_dx += dot(b_b, load_matrix(p_gradient, i_e, i_c, E, D, COLS), ACC)
+            b_dx += dot_as(b_b, load_matrix(p_gradient, i_e, i_c, E, D, COLS), DOT, ACC)
         b_dx -= b_pull * load_block(x, o_r, eos, i_h, i_c, HEADS, D, COLS, ACC)
         o_x, m_x = block_of(o_r, eos, i_h, i_c, HEADS, D, COLS)
         tl.store(out + o_x, b_dx.to(out.dtype.element_ty), mask=m_x)
@@ -218,7 +220,7 @@ def row_gradient(
 def value_gradient(
     k, p, gradient, common, ptr, tiles, out,
     BASE: tl.constexpr, HEADS: tl.constexpr, V_HEADS: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    COLS: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+    COLS: tl.constexpr, ROWS: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Gradient of v: ``k gradient^T`` and what the base adds, summed over the heads that share v."""
     i_g, i_t, eos = locate(tiles, ptr)
@@ -231,7 +233,7 @@ def value_gradient(
             b_dv += load_vector(common + (i_g * V_HEADS + i_hv) * E, i_c, E, COLS)
         for i_h in range(i_hv, HEADS, V_HEADS):
             p_gradient = gradient + (i_g * HEADS + i_h) * (E + 1) * D
-            b_dv = add_context(b_dv, k, p_gradient, i_c, o_r, eos, i_h, HEADS, D, E, COLS, ACC)
+            b_dv = add_context(b_dv, k, p_gradient, i_c, o_r, eos, i_h, HEADS, D, E, COLS, DOT, ACC)
             if BASE == "self":
                 b_dv += load_block(p, o_r, eos, i_h, i_c, HEADS, E, COLS, ACC)
         o_x, m_x = block_of(o_r, eos, i_hv, i_c, V_HEADS, E, COLS)

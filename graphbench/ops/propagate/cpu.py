@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.segment.cpu import bag_sum
+from graphbench.ops.segment import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
 
 # Numbers of a block: 1 MB of fp32, for the caches of two cores.

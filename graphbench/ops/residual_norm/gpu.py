@@ -107,6 +107,7 @@ class _Rows:
         longest = max(len(h) for h in inputs)
         self._known = constants(width, inputs[0].dtype, longest)
         self._columns = -(-width // self._known["SPAN"])
+        self._whole = longest <= min(FEW, self._known["ROWS"])
         # Few rows are one share. Each of many has whole tiles, so that there may be fewer than SHARES.
         self.shares = 1 if longest <= FEW else -(-longest // _whole_tiles(longest, SHARES))
 
@@ -115,8 +116,8 @@ class _Rows:
         return len(h) if self.shares == 1 else _whole_tiles(len(h), self.shares)
 
     def stage(self, staged: bool) -> dict[str, Any]:
-        """Whether shares have been summed before, and room for all of them."""
-        return {"STAGED": staged, "SHARES": span_of(self.shares) if staged else 1}
+        """Whether shares have been summed before, whether one tile has all rows, and room for all shares."""
+        return {"STAGED": staged, "WHOLE": self._whole, "SHARES": span_of(self.shares) if staged else 1}
 
     def launch(
         self,

@@ -33,8 +33,8 @@ def share_moments(
 def residual_norm_forward(
     h, added, residual, real, seed, weight, bias, running_mean, running_var, parts, statistics, out,
     num_rows, share, s_h, s_added, s_residual,
-    IN_SEQUENCE: tl.constexpr,
-    TRAINING: tl.constexpr, STAGED: tl.constexpr, SHARES: tl.constexpr, EPS: tl.constexpr, MOMENTUM: tl.constexpr,
+    IN_SEQUENCE: tl.constexpr, TRAINING: tl.constexpr, STAGED: tl.constexpr, WHOLE: tl.constexpr,
+    SHARES: tl.constexpr, EPS: tl.constexpr, MOMENTUM: tl.constexpr,
     ADDED: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -50,8 +50,8 @@ def residual_norm_forward(
             _forward(
                 h[i], added[i], residual[i], real[i], seed[i], weight[i], bias[i], running_mean[i], running_var[i],
                 parts[i], statistics[i], out[i], num_rows[i], share[i], s_h[i], s_added[i], s_residual[i],
-                TRAINING, STAGED, SHARES, EPS[i], MOMENTUM[i], ADDED[i], RESIDUAL[i], RELU[i], P[i], Q[i], MASKED[i],
-                WIDTH, SPAN, ROWS, ACC,
+                TRAINING, STAGED, WHOLE, SHARES, EPS[i], MOMENTUM[i], ADDED[i], RESIDUAL[i], RELU[i], P[i], Q[i],
+                MASKED[i], WIDTH, SPAN, ROWS, ACC,
             )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def share_gradient_sums(
 def residual_norm_backward(
     h, added, real, seed, weight, bias, statistics, grad, parts, dh, dadded, dweight, dbias,
     num_rows, share, s_h, s_added, s_grad,
-    STAGED: tl.constexpr, SHARES: tl.constexpr, APART: tl.constexpr,
+    STAGED: tl.constexpr, WHOLE: tl.constexpr, SHARES: tl.constexpr, APART: tl.constexpr,
     ADDED: tl.constexpr, RELU: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, MASKED: tl.constexpr,
     WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -84,5 +84,5 @@ def residual_norm_backward(
             _backward(
                 h[i], added[i], real[i], seed[i], weight[i], bias[i], statistics[i], grad[i], parts[i], dh[i],
                 dadded[i], dweight[i], dbias[i], num_rows[i], share[i], s_h[i], s_added[i], s_grad[i],
-                STAGED, SHARES, APART[i], ADDED[i], RELU[i], P[i], Q[i], MASKED[i], WIDTH, SPAN, ROWS, ACC,
+                STAGED, WHOLE, SHARES, APART[i], ADDED[i], RELU[i], P[i], Q[i], MASKED[i], WIDTH, SPAN, ROWS, ACC,
             )  # fmt: skip

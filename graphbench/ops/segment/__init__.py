@@ -9,7 +9,7 @@ from graphbench.ops.library import library_op
 from graphbench.ops.segment import cpu, reference
 from graphbench.structures import Ragged
 
-__all__ = ["segment_flip", "segment_max", "segment_mean", "segment_repeat", "segment_softmax", "segment_sum"]
+__all__ = ["bag_sum", "segment_flip", "segment_max", "segment_mean", "segment_repeat", "segment_softmax", "segment_sum"]
 
 
 _FLIP = Backends(reference.segment_flip, cpu.segment_flip, gpu=True)
@@ -18,6 +18,23 @@ _MEAN = Backends(reference.segment_mean, cpu.segment_mean, gpu=True)
 _REPEAT = Backends(reference.segment_repeat, cpu.segment_repeat, gpu=True)
 _MAX = Backends(reference.segment_max, cpu.segment_max)
 _SOFTMAX = Backends(reference.segment_softmax, cpu.segment_softmax)
+_BAG = Backends(None, cpu.bag_sum, gpu=True)
+
+
+def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = None, *, backend: str = "auto") -> Tensor:
+    """``out[i] = sum over p in ptr[i] .. ptr[i+1] of weight[p] * rows[index[p]]``, without a gradient.
+
+    Args:
+        rows: (R, C) floating, not empty.
+        index: (P,) int64, not empty.
+        ptr: (S+1,) int64, starts at 0, ends at P.
+        weight: (P,) of the type of ``rows``, or None for ones.
+        backend: ``"auto"``, ``"cpu"`` or ``"gpu"``.
+
+    Returns:
+        (S, C).
+    """
+    return _BAG.choose(backend, rows)(rows, index, ptr, weight)
 
 
 def _per_graph(x: Tensor, ragged: Ragged, **_: object) -> Tensor:

@@ -18,17 +18,7 @@ _FAN_IN = 32
 
 
 def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
-    """``out[i] = sum over p in ptr[i] .. ptr[i+1] of weight[p] * rows[index[p]]``, without a gradient.
-
-    Args:
-        rows: (R, C) floating, not empty.
-        index: (P,) int64, not empty.
-        ptr: (S+1,) int64, starts at 0, ends at P.
-        weight: (P,) of the type of ``rows``, or None for ones.
-
-    Returns:
-        (S, C).
-    """
+    """See :func:`graphbench.ops.segment.bag_sum`."""
     return F.embedding_bag(index, rows, ptr, mode="sum", per_sample_weights=weight, include_last_offset=True)
 
 

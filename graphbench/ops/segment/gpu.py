@@ -10,7 +10,7 @@ from torch import Tensor
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.segment import cpu
-from graphbench.ops.segment.gpu_kernels import flip_rows, spread_rows, sum_rows
+from graphbench.ops.segment.gpu_kernels import flip_rows, spread_rows, sum_bag, sum_rows
 from graphbench.structures import Ragged
 
 # Rows of the largest graph up to which one program adds them all: 32 additions one after the other, as in cpu.py.
@@ -47,6 +47,21 @@ def segment_flip(x: Tensor, coin: Tensor, ragged: Ragged) -> Tensor:
     out, known = x.new_empty(x.shape), constants(x.shape[1], x.dtype, False)
     with torch.cuda.device_of(x):
         flip_rows[_grid(ragged, known)](rows, coin.contiguous(), ragged.ptr, out, rows.stride(0), **known)
+    return out
+
+
+def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = None) -> Tensor:
+    """See :func:`graphbench.ops.segment.bag_sum`."""
+    if not has_kernels("bag_sum", rows):
+        return cpu.bag_sum(rows, index, ptr, weight)
+    wide = wide_of(rows.dtype)
+    out, known = rows.new_empty(len(ptr) - 1, rows.shape[1]), constants_of(rows.shape[1], rows.dtype, ROWS, COLUMNS)
+    given = loadable(unit_stride(rows), wide)
+    factor = given if weight is None else loadable(weight.contiguous(), wide)
+    with torch.cuda.device_of(rows):
+        sum_bag[len(out), -(-rows.shape[1] // known["SPAN"])](
+            given, index, ptr, factor, out, given.stride(0), WEIGHTED=weight is not None, **known
+        )
     return out
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels of sums over the rows of every graph. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+"""Triton kernels of sums of rows, by graph or by bag. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
 import triton
 import triton.language as tl
@@ -63,3 +63,27 @@ def flip_rows(
         b_x = tl.load(x + (bos + o_n)[:, None] * s_x + o_c[None, :], mask=m_x, other=0.0)
         b_x = tl.where((b_coin == 0)[None, :], -b_x, b_x).to(out.dtype.element_ty)
         tl.store(out + (bos + o_n)[:, None] * WIDTH + o_c[None, :], b_x, mask=m_x)
+
+
+@triton.jit
+def sum_bag(
+    rows, index, ptr, weight, out, s_rows,
+    WEIGHTED: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Weighted sum of the rows of one bag: every lane adds each ROWS-th of them, and then the lanes are added."""
+    i_b = tl.program_id(0).to(tl.int64)
+    o_c = tl.program_id(1) * SPAN + tl.arange(0, SPAN)
+    first = tl.load(ptr + i_b)
+    n = tl.load(ptr + i_b + 1) - first
+    # [ROWS, SPAN]
+    b_sum = tl.zeros([ROWS, SPAN], dtype=ACC)
+    for i in range(0, n, ROWS):
+        o_i = i + tl.arange(0, ROWS)
+        m_i = o_i < n
+        b_index = tl.load(index + first + o_i, mask=m_i, other=0)
+        p_rows = rows + b_index[:, None] * s_rows + o_c[None, :]
+        b_rows = tl.load(p_rows, mask=m_i[:, None] & (o_c < WIDTH)[None, :], other=0.0).to(ACC)
+        if WEIGHTED:
+            b_rows *= tl.load(weight + first + o_i, mask=m_i, other=0.0).to(ACC)[:, None]
+        b_sum += b_rows
+    tl.store(out + i_b * WIDTH + o_c, tl.sum(b_sum, 0).to(out.dtype.element_ty), mask=o_c < WIDTH)

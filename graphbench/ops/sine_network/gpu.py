@@ -15,8 +15,10 @@ from graphbench.ops.sine_network.gpu_kernels import sine_network_backward, sine_
 
 # Hidden channels, and columns of z, that fit into a tile.
 WIDEST = 64
-# Positions and channels of a tile.
-ROWS, COLUMNS = 32, 32
+# Positions and channels of a tile: few, so that many programs share what is little work.
+ROWS, COLUMNS = 16, 32
+# Warps of a program.
+WARPS = 8
 
 
 def sine_network(z: Tensor, hidden: Sequence[tuple[Tensor, Tensor]], out: Tensor, frequency: Tensor) -> Tensor:
@@ -44,7 +46,7 @@ def constants(columns: int, width: int, inner: int, channels: int, dtype: torch.
         "SPAN_C": COLUMNS,
         "ROWS": ROWS,
         "ACC": triton_type(wide_of(dtype)),
-        "num_warps": 8,
+        "num_warps": WARPS,
         "num_stages": 1,
         "enable_fp_fusion": True,
     }
@@ -60,7 +62,7 @@ class _SineNetwork(torch.autograd.Function):
         known = constants(z.shape[1], width, inner, channels, z.dtype)
         out, mapped = z.new_empty(len(z), channels), z.new_empty(inner + 1, len(z), width)
         with torch.cuda.device_of(z):
-            sine_network_forward[(-(-len(z) // ROWS),)](z, flat, mapped, out, len(z), **known)
+            sine_network_forward[-(-len(z) // ROWS), -(-channels // COLUMNS)](z, flat, mapped, out, len(z), **known)
         ctx.save_for_backward(z, flat, mapped)
         ctx.shapes, ctx.known = [parameter.shape for parameter in parameters], known
         return out
@@ -69,9 +71,11 @@ class _SineNetwork(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, flat, mapped = ctx.saved_tensors
-        tiles, grad = -(-len(z) // ROWS), grad.contiguous()
+        tiles, shares, grad = -(-len(z) // ROWS), -(-grad.shape[1] // COLUMNS), grad.contiguous()
         parts = flat.new_empty(tiles, len(flat))
         with torch.cuda.device_of(z):
-            sine_network_backward[(tiles,)](z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known)
+            sine_network_backward[tiles, 1 + shares](
+                z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known
+            )  # fmt: skip
         gradients = parts.sum(0).split([shape.numel() for shape in ctx.shapes])
         return None, *(gradient.view(shape) for gradient, shape in zip(gradients, ctx.shapes, strict=True))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import compute_dtype, first_order
-from graphbench.ops.segment.cpu import bag_sum
+from graphbench.ops.segment import bag_sum
 from graphbench.structures import SparseRows
 
 # Numbers of the two gathered operands of a piece, when values have a gradient: 16 MiB of float32 each.
