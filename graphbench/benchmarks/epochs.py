@@ -1,4 +1,4 @@
-"""Whole epochs (steps, evaluation, metrics, records) of six configurations, by the framework's own loop.
+"""Whole epochs (steps, evaluation, metrics, records) of six configurations, two of them with tf32, too, by the framework's own loop.
 
 On a GPU beside the same steps without CUDA graphs and the seconds that are aimed at; GPS and SGFormer beside PyG, too,
 plain and compiled, whose epochs have the same batches, widths and depths and predict all splits, but write nothing.
@@ -57,12 +57,16 @@ class Measured:
 
 LARGE_BATCHES = ("val.node_budget", "40000")
 """Overrides for larger batches of evaluation, which reads no batch-mates."""
+TF32 = ("precision", "tf32")
+"""Overrides for products from ten bits, what PyTorch calls high precision."""
 MEASURED = (
     Measured("GPS Peptides-func", ("lrgb/gps-peptides-func.yaml", *LARGE_BATCHES), 0.3, gps_epochs),
     Measured("SFi Peptides-func", ("lrgb/sfi-peptides-func.yaml", *LARGE_BATCHES), 1.5),
     Measured("GPS ZINC", ("gnnbench/gps-zinc.yaml", *LARGE_BATCHES), 0.35, gps_epochs),
     Measured("GECO ZINC", ("gnnbench/geco-zinc.yaml", *LARGE_BATCHES), 0.5),
     Measured("Gradformer ZINC", ("gnnbench/gradformer-zinc.yaml", *LARGE_BATCHES), 0.3),
+    Measured("GPS Peptides-func, tf32", ("lrgb/gps-peptides-func.yaml", *LARGE_BATCHES, *TF32), 0.3),
+    Measured("SFi Peptides-func, tf32", ("lrgb/sfi-peptides-func.yaml", *LARGE_BATCHES, *TF32), 1.5),
     Measured("SGFormer Cora", ("nodes/sgformer-cora-4layers.yaml",), 0.0006, by_hand, 50),
 )
 

@@ -41,7 +41,7 @@ class Cut(NamedTuple):
 
 # Small graphs are little work, which many programs share, so that none goes through many terms one after the other;
 # the rows of larger ones are read less often by larger tiles.
-SMALL, LARGE = Cut(8, 16, 4, 2, 8, 4), Cut(32, 32, 1, 1, 4, 4)
+SMALL, LARGE = Cut(8, 32, 4, 2, 8, 8), Cut(32, 32, 1, 1, 4, 4)
 # Nodes of the largest graph up to which a batch is cut as small.
 LARGEST_SMALL = 64
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from graphbench.structures import Ragged
 LARGEST = 1024
 # Rows and channels of a tile.
 ROWS, COLUMNS = 32, 64
+# Rows of a tile of bags, at least and at most, and entries of a tile for every thread.
+FEWEST, MOST, ENTRIES = 4, 64, 16
 
 
 def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
@@ -54,12 +57,12 @@ def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = No
     """See :func:`graphbench.ops.segment.bag_sum`."""
     if not has_kernels("bag_sum", rows):
         return cpu.bag_sum(rows, index, ptr, weight)
-    wide = wide_of(rows.dtype)
-    out, known = rows.new_empty(len(ptr) - 1, rows.shape[1]), constants_of(rows.shape[1], rows.dtype, ROWS, COLUMNS)
+    wide, width = wide_of(rows.dtype), rows.shape[1]
+    out, known = rows.new_empty(len(ptr) - 1, width), bag_constants(width, rows.dtype, len(index) / (len(ptr) - 1))
     given = loadable(unit_stride(rows), wide)
     factor = given if weight is None else loadable(weight.contiguous(), wide)
     with torch.cuda.device_of(rows):
-        sum_bag[len(out), -(-rows.shape[1] // known["SPAN"])](
+        sum_bag[len(out), -(-width // known["SPAN"])](
             given, index, ptr, factor, out, given.stride(0), WEIGHTED=weight is not None, **known
         )
     return out
@@ -73,6 +76,13 @@ def _apply(x: Tensor, ragged: Ragged, mean: bool) -> Tensor:
     rows = x if x.dim() == 2 else x.reshape(len(x), -1)
     out: Tensor = _SegmentSum.apply(rows, ragged, mean)  # type: ignore[no-untyped-call]
     return out.view(ragged.num_graphs, *x.shape[1:])
+
+
+def bag_constants(width: int, dtype: torch.dtype, mean: float) -> dict[str, Any]:
+    """Constants for bags of so many rows on average, which are one tile."""
+    rows = min(MOST, max(FEWEST, 1 << (math.ceil(mean) - 1).bit_length()))
+    known = constants_of(width, dtype, rows, COLUMNS)
+    return known | {"num_warps": max(1, rows * known["SPAN"] // (32 * ENTRIES))}
 
 
 def constants(width: int, dtype: torch.dtype, mean: bool) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
+from graphbench.ops.gpu_shares import summed
 from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import sine_network_backward, sine_network_forward
 
 # Hidden channels, and columns of z, that fit into a tile.
 WIDEST = 64
 # Positions and channels of a tile: few, so that many programs share what is little work.
-ROWS, COLUMNS = 16, 32
+ROWS, COLUMNS = 16, 64
 # Warps of a program.
 WARPS = 8
 
@@ -64,7 +65,7 @@ class _SineNetwork(torch.autograd.Function):
         with torch.cuda.device_of(z):
             sine_network_forward[-(-len(z) // ROWS), -(-channels // COLUMNS)](z, flat, mapped, out, len(z), **known)
         ctx.save_for_backward(z, flat, mapped)
-        ctx.shapes, ctx.known = [parameter.shape for parameter in parameters], known
+        ctx.parameters, ctx.known = parameters, known
         return out
 
     @staticmethod
@@ -74,8 +75,5 @@ class _SineNetwork(torch.autograd.Function):
         tiles, shares, grad = -(-len(z) // ROWS), -(-grad.shape[1] // COLUMNS), grad.contiguous()
         parts = flat.new_empty(tiles, len(flat))
         with torch.cuda.device_of(z):
-            sine_network_backward[tiles, 1 + shares](
-                z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known
-            )  # fmt: skip
-        gradients = parts.sum(0).split([shape.numel() for shape in ctx.shapes])
-        return None, *(gradient.view(shape) for gradient, shape in zip(gradients, ctx.shapes, strict=True))
+            sine_network_backward[tiles, 1 + shares](z, flat, mapped, grad, parts, len(z), len(flat), **ctx.known)
+        return None, *summed(parts, ctx.parameters)
