@@ -152,7 +152,10 @@ def _gpu() -> Iterator[list[str]]:
         _note("synchronised")
 
     _WAITS.clear()
-    torch.cuda.set_sync_debug_mode("warn")
+    with warnings.catch_warnings():
+        # Said once in a process, which failed the first test of each: warnings are errors.
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", message="called a synchronizing CUDA operation")

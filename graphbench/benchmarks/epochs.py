@@ -1,4 +1,4 @@
-"""Whole epochs (steps, evaluation, metrics, records) of six configurations, two of them with tf32, too, by the framework's own loop.
+"""Whole epochs (steps, evaluation, metrics, records) by the framework's own loop: six configurations, two also in tf32.
 
 On a GPU beside the same steps without CUDA graphs and the seconds that are aimed at; GPS and SGFormer beside PyG, too,
 plain and compiled, whose epochs have the same batches, widths and depths and predict all splits, but write nothing.
