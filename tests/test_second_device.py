@@ -132,7 +132,8 @@ def test_a_training_step(path: Path, tmp_path: Path) -> None:
             assert len(waits) == len(seeding)
             assert all("layers/attention/nodeformer.py" in each for each in waits)
 
-        there = copy.deepcopy(model).to(DEVICE)
+        # What stubbed kernels have derived from the other batch, such as propagated features, has no values.
+        there, batch_there = copy.deepcopy(model).to(DEVICE), batch.to(DEVICE)
         _without_dropout(there)
         with _drawn_on_the_host():
             loss_there = _step(there, task, batch_there)
