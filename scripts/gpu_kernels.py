@@ -72,6 +72,7 @@ def record(command: Sequence[str]) -> list[Launch]:
     from graphbench.data.loading import padded
     from graphbench.factory import parts
     from graphbench.train import captured_evaluation, captured_step
+    from graphbench.train.accelerator import formats_of
     from graphbench.train.fabric import Fabric
     from graphbench.train.precision import Precision
     from graphbench.train.step_graph import StepGraphs
@@ -105,9 +106,9 @@ def record(command: Sequence[str]) -> list[Launch]:
             raise _Prepared
 
     def fabric_of(config: Config) -> Fabric:
-        asked = config.tree.precision
-        torch.set_float32_matmul_precision("high" if asked == "tf32" else "highest")
-        return Fabric(device, Precision("32-true" if asked == "tf32" else asked, device))
+        precision, of_products = formats_of(config.tree.precision)
+        torch.set_float32_matmul_precision(of_products)
+        return Fabric(device, Precision(precision, device))
 
     with ExitStack() as patched, tempfile.TemporaryDirectory() as folder:
         patched.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())

@@ -16,6 +16,11 @@ PRECISIONS = ("32-true", "tf32", "bf16-mixed", "16-mixed", "bf16-true", "16-true
 STRATEGIES = ("auto", "ddp")
 
 
+def formats_of(precision: str) -> tuple[str, str]:
+    """(number format, precision of PyTorch's fp32 products) that one of :data:`PRECISIONS` stands for."""
+    return ("32-true", "high") if precision == "tf32" else (precision, "highest")
+
+
 def make_fabric(
     accelerator: str = "auto",
     devices: int | None = 1,
@@ -66,9 +71,9 @@ def make_fabric(
     cores = os.cpu_count() or 1
     if device_type == "cpu" and count > max(8, 4 * cores):
         raise ArgumentError("devices", f"devices is {count}: as many processes on the {cores} cores of this machine")
+    precision, of_products = formats_of(precision)
     if present and device_type != "cpu":  # a setting of the process, which may have run something else before
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    precision = "32-true" if precision == "tf32" else precision
+        torch.set_float32_matmul_precision(of_products)
     if count * num_nodes > 1 or strategy == "ddp":
         from graphbench.train.processes import Processes  # Lightning, see graphbench/train/fabric.py
 

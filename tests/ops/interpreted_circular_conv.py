@@ -14,9 +14,11 @@ from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
 from tests.ops.test_circular_conv import inputs_for
 
 
-@pytest.fixture(autouse=True, params=[gpu.Cut(8, 16, 1, 1, 4, 4), gpu.Cut(4, 16, 2, 2, 2, 1)], ids=["large", "small"])
+@pytest.fixture(
+    autouse=True, params=[gpu.Tiling(8, 16, 1, 1, 4, 4), gpu.Tiling(4, 16, 2, 2, 2, 1)], ids=["large", "small"]
+)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Several tiles of rows and of channels, of either cut; several rounds of terms."""
+    """Several tiles of rows and of channels, of either tiling; several rounds of terms."""
     monkeypatch.setattr(gpu, "LARGE", request.param)
     monkeypatch.setattr(gpu, "LARGEST_SMALL", 0)
 
@@ -77,7 +79,7 @@ def test_padded_batch() -> None:
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_a_batch_is_cut_by_its_largest_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_chosen_by_the_largest_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "LARGEST_SMALL", 9)
-    assert gpu.cut_of(Ragged.from_sizes([9, 3])) == gpu.SMALL
-    assert gpu.cut_of(Ragged.from_sizes([10, 3])) == gpu.LARGE
+    assert gpu.tiling_of(Ragged.from_sizes([9, 3])) == gpu.SMALL
+    assert gpu.tiling_of(Ragged.from_sizes([10, 3])) == gpu.LARGE

@@ -19,8 +19,8 @@ from graphbench.structures.size_groups import size_groups
 LARGEST = 512
 
 
-class Cut(NamedTuple):
-    """How kernels share the work on a batch.
+class Tiling(NamedTuple):
+    """Tiles of the kernels, and how programs share the work on a batch.
 
     Attributes:
         rows: rows of a tile.
@@ -41,8 +41,8 @@ class Cut(NamedTuple):
 
 # Small graphs are little work, which many programs share, so that none goes through many terms one after the other;
 # the rows of larger ones are read less often by larger tiles.
-SMALL, LARGE = Cut(8, 32, 4, 2, 8, 8), Cut(32, 32, 1, 1, 4, 4)
-# Nodes of the largest graph up to which a batch is cut as small.
+SMALL, LARGE = Tiling(8, 32, 4, 2, 8, 8), Tiling(32, 32, 1, 1, 4, 4)
+# Nodes of the largest graph up to which a batch has small tiles.
 LARGEST_SMALL = 64
 
 
@@ -61,15 +61,15 @@ def circular_conv(u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragge
     return result
 
 
-def cut_of(ragged: Ragged) -> Cut:
-    """By the largest graph, which of a padded batch is a bound: nothing waits for the device."""
+def tiling_of(ragged: Ragged) -> Tiling:
+    """Tiling by the largest graph, which of a padded batch is a bound: nothing waits for the device."""
     return SMALL if ragged.max_size <= LARGEST_SMALL else LARGE
 
 
-def constants(width: int, dtype: torch.dtype, gated: bool, cut: Cut, graphs: int = 1) -> dict[str, Any]:
+def constants(width: int, dtype: torch.dtype, gated: bool, tiling: Tiling, graphs: int = 1) -> dict[str, Any]:
     """Constants that are known when a kernel is compiled, for so many ``graphs`` at a time."""
-    own = {"GATED": gated, "PARTS": cut.parts, "STEPS": cut.steps}
-    return own | constants_of(width, dtype, cut.rows, cut.columns, cut.warps * graphs)
+    own = {"GATED": gated, "PARTS": tiling.parts, "STEPS": tiling.steps}
+    return own | constants_of(width, dtype, tiling.rows, tiling.columns, tiling.warps * graphs)
 
 
 class _CircularConv(torch.autograd.Function):
@@ -79,9 +79,9 @@ class _CircularConv(torch.autograd.Function):
     def forward(ctx: Any, u: Tensor, filters: Tensor, gate: Tensor | None, ragged: Ragged) -> Tensor:
         u, filters, gate = unit_stride(u), unit_stride(filters), None if gate is None else unit_stride(gate)
         sizes, out = size_groups(ragged), u.new_empty(u.shape)
-        cut, wide = cut_of(ragged), torch.promote_types(u.dtype, filters.dtype)
-        known = constants(u.shape[1], wide, gate is not None, cut)
-        tiles, factor = ragged.derived(row_tiles, cut.rows), u if gate is None else gate
+        tiling, wide = tiling_of(ragged), torch.promote_types(u.dtype, filters.dtype)
+        known = constants(u.shape[1], wide, gate is not None, tiling)
+        tiles, factor = ragged.derived(row_tiles, tiling.rows), u if gate is None else gate
         with torch.cuda.device_of(u):
             circular_conv_forward[len(tiles), -(-u.shape[1] // known["SPAN"])](
                 u, filters, factor, ragged.ptr, sizes.first_tap, tiles, out,
@@ -97,11 +97,11 @@ class _CircularConv(torch.autograd.Function):
         u, filters, gate = ctx.saved_tensors
         ragged, grad = ctx.ragged, unit_stride(grad)
         sizes, factor = size_groups(ragged), u if gate is None else gate
-        cut, wide = cut_of(ragged), torch.promote_types(u.dtype, filters.dtype)
-        known = constants(u.shape[1], wide, gate is not None, cut)
+        tiling, wide = tiling_of(ragged), torch.promote_types(u.dtype, filters.dtype)
+        known = constants(u.shape[1], wide, gate is not None, tiling)
         du, dtaps = u.new_empty(u.shape), filters.new_empty(filters.shape)
         dgate = None if gate is None else gate.new_empty(gate.shape)
-        of_rows, of_taps = ragged.derived(row_tiles, cut.rows), sizes.taps.derived(row_tiles, cut.rows)
+        of_rows, of_taps = ragged.derived(row_tiles, tiling.rows), sizes.taps.derived(row_tiles, tiling.rows)
         columns = -(-u.shape[1] // known["SPAN"])
         with torch.cuda.device_of(u):
             rows_gradient[len(of_rows), columns](
@@ -109,7 +109,7 @@ class _CircularConv(torch.autograd.Function):
                 u.stride(0), filters.stride(0), factor.stride(0), grad.stride(0), **known,
             )  # fmt: skip
             if ctx.needs_input_grad[1]:
-                known = constants(u.shape[1], wide, gate is not None, cut, cut.graphs) | {"GRAPHS": cut.graphs}
+                known = constants(u.shape[1], wide, gate is not None, tiling, tiling.graphs) | {"GRAPHS": tiling.graphs}
                 taps_gradient[len(of_taps), columns](
                     u, factor, grad, ragged.ptr, sizes.taps.ptr, of_taps, sizes.ptr, sizes.graphs, dtaps,
                     u.stride(0), factor.stride(0), grad.stride(0), **known,

@@ -1,4 +1,4 @@
-"""Attention along edges without a message per edge: weighted sums are ``embedding_bag`` of one head at a time.
+"""Attention along edges without a message per edge: weighted sums are ``bag_sum`` of one head at a time.
 
 Notation: N nodes, M edges, H heads, d width of queries and keys, f width of values.
 """

@@ -1,4 +1,4 @@
-"""The operators of this folder on ``embedding_bag``; gradients read the transposed lists built with the adjacency."""
+"""The operators of this folder on ``bag_sum``; gradients read the transposed lists built with the adjacency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums, means and repeated rows of graphs, a Triton kernel forward and one backward, without tables (README)."""
+"""Sums, means and repeated rows of graphs, a Triton kernel forward and one backward, and sums of bags (README)."""
 
 from __future__ import annotations
 
