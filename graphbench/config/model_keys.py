@@ -62,6 +62,9 @@ GT = {
     "n_heads": Key(8, "attention heads", minimum=1),
     "dim_hidden": Key(64, "width of the layers; equals gnn.dim_inner", minimum=1),
     "dropout": Key(0.0, "dropout after each part of a layer and in its feed-forward part", minimum=0.0),
+    "local_dropout": Key(
+        None, "dropout after local layers of GPS blocks; none: as gt.dropout", holds=float, optional=True, minimum=0.0
+    ),
     "attn_dropout": Key(0.0, "dropout on attention weights", minimum=0.0),
     "layer_norm": Key(False, "layer norm after each part"),
     "layer_norm_scope": Key(

@@ -211,8 +211,10 @@ class LayerFactory:
                 )
             return SingleBlock(gt.dim_hidden, sublayers[0], edges=edges[0], dropout=gt.dropout, norm=self._norm)
         act = variant(config, "layers", "GPSBlock").get("act", config.tree.gnn.act)
-        with config_errors(config, self.key, filled={"act": "gnn.act", "dropout": "gt.dropout"}):
-            return GPSBlock(gt.dim_hidden, sublayers, edges=edges, dropout=gt.dropout, act=act, norm=self._norm)
+        rates = {"dropout": gt.dropout, "local_dropout": gt.local_dropout}
+        filled = {"act": "gnn.act", **{name: f"gt.{name}" for name in rates}}
+        with config_errors(config, self.key, filled=filled):
+            return GPSBlock(gt.dim_hidden, sublayers, edges=edges, act=act, norm=self._norm, **rates)
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:
         namespace = LOCAL if spec.name in registry.names(LOCAL) else ATTENTION

@@ -39,6 +39,7 @@ class GPSBlock(Block):
         sublayers: local layers and attentions; None for one that is left out.
         edges: name of the edge set that each sublayer reads in place of the edges, None for the edges themselves.
         dropout: probability of dropping an entry after each sublayer and inside the feed-forward network.
+        local_dropout: that after local layers; None: ``dropout``.
         act: activation of the feed-forward network.
         norm: ``"batch"``, ``"layer"`` (per graph), ``"graph"`` (per graph and channel) or ``"none"``.
 
@@ -60,14 +61,17 @@ class GPSBlock(Block):
         *,
         edges: Sequence[str | None] | None = None,
         dropout: float = 0.0,
+        local_dropout: float | None = None,
         act: str = "relu",
         norm: str = "batch",
     ) -> None:
         super().__init__()
         edges = edges or [None] * len(sublayers)
+        after_local = dropout if local_dropout is None else local_dropout
         self.branches: Modules[SubLayer] = Modules(
-            SubLayer(layer, make_norm(norm, dim), dropout=dropout, edges=edge_set)
+            SubLayer(layer, make_norm(norm, dim), dropout=rate, edges=edge_set)
             for layer, edge_set in zip(sublayers, edges, strict=True)
+            for rate in [after_local if isinstance(layer, LocalLayer) else dropout]
         )
         self.feed_forward = FeedForward(dim, act=act, dropout=dropout)
         self.norm_out = make_norm(norm, dim)

@@ -34,6 +34,8 @@ class Performer(BlockwiseAttention):
         dim_head: width of a head, independent of ``dim``; 64 in GraphGPS.
         nb_features: number of random directions; 0 for ``dim_head * ln(dim_head)``, rounded down.
         qkv_bias: queries, keys and values have a bias.
+        trained: False keeps all maps as they were drawn: SGFormer's release (medium/graphgps.py), which makes its
+            attentions anew after the optimizer; for its tables, not for new models.
 
     Shape:
         h (N, dim) -> (N, dim); edge states are not read.
@@ -56,6 +58,7 @@ class Performer(BlockwiseAttention):
         dim_head: int = 64,
         nb_features: int = 0,
         qkv_bias: bool = False,
+        trained: bool = True,
     ) -> None:
         super().__init__()
         check_at_least(2, dim_head=dim_head)
@@ -66,6 +69,7 @@ class Performer(BlockwiseAttention):
         self.v = nn.Linear(dim, heads * dim_head, bias=qkv_bias)
         self.out = nn.Linear(heads * dim_head, dim)
         self.dropout = Dropout(dropout)
+        self.requires_grad_(trained)
         self.projection: Tensor
         self.register_buffer("projection", directions(nb_features or int(dim_head * math.log(dim_head)), dim_head))
 
