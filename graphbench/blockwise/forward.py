@@ -164,12 +164,17 @@ class Blockwise:
                 state.release()
         return out.rows()
 
-    def propagate(self, h: HostRows, *others: HostRows, then: Callable[..., Tensor] | None = None) -> HostRows:
-        """``then(A^ h, *others)`` with A^ = D^-1/2 (A + I) D^-1/2; ``then`` works row by row, None: A^ h itself."""
+    def propagate(
+        self, h: HostRows, *others: HostRows, then: Callable[..., Tensor] | None = None, self_loops: bool = True
+    ) -> HostRows:
+        """``then(A^ h, *others)`` with A^ = D^-1/2 (A + I) D^-1/2; ``then`` works row by row, None: A^ h itself.
+
+        Without ``self_loops`` A^ = D^-1/2 A D^-1/2.
+        """
         out = Collected(self.graph, self.graph.bounds[-1])
         for block, first, last in self._blocks():
             near, batch = self._neighbors(h, block)
-            adjacency = batch.adjacency(norm="sym", self_loops=True)
+            adjacency = batch.adjacency(norm="sym", self_loops=self_loops)
             new = propagate(adjacency, near)[: last - first]
             out.put(new if then is None else then(new, *(self._slice(each, first, last) for each in others)), first)
             for state in others:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
-from graphbench.errors import check_at_least, check_within
+from graphbench.errors import ArgumentError, check_at_least, check_one_of, check_within
 from graphbench.heads.contract import Head
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
@@ -71,7 +72,11 @@ class Decoupled(EncodedModel):
         h, _, batch = self.encode(batch)
         for layer in self.pre_mp:
             h = layer(h, batch)
-        return self.head(self.spread(readable(h, self), batch), batch)
+        return self.predict(readable(h, self), batch)
+
+    def predict(self, h: Features, batch: GraphBatch) -> Tensor:
+        """(N, out_dim) predictions from the states (N, width)."""
+        return self.head(self.spread(h, batch), batch)
 
     @abstractmethod
     def spread(self, h: Features, batch: GraphBatch) -> Readable:
@@ -154,13 +159,15 @@ class SIGN(BlockwiseDecoupled):
 
     Equation::
 
-        y = head(drop(act([X W_0 | A^ X W_1 | .. | (A^)^K X W_K])))
+        y = head(drop(act([X W_0 | A^ X W_1 | .. | (A^)^K X W_K] + b)))
 
     Args:
         frame: see :class:`PreFrame`; ``dim`` is also the width of every W.
         dropout: ``drop`` above, and of the linear layers.
         act: ``act`` above, and of the linear layers.
         hops: K.
+        joint: the products are added: one linear map of [X | A^ X | .. | (A^)^K X], drawn as ``nn.Linear`` draws it.
+        self_loops: False: A^ = D^-1/2 A D^-1/2. With ``joint`` the model of SGFormer's release (medium/models.py).
 
     Shape:
         batch -> prediction of the head
@@ -172,21 +179,35 @@ class SIGN(BlockwiseDecoupled):
     reads_sparse: ClassVar[bool] = True
 
     def __init__(
-        self, frame: PreFrame, *, dropout: FromContext[float] = 0.0, act: FromContext[str] = "relu", hops: int = 3
+        self,
+        frame: PreFrame,
+        *,
+        dropout: FromContext[float] = 0.0,
+        act: FromContext[str] = "relu",
+        hops: int = 3,
+        joint: bool = False,
+        self_loops: bool = True,
     ) -> None:
         super().__init__(frame)
         check_at_least(0, hops=hops)
         self.dim = frame.dim
         self.hops = hops
+        self.joint = joint
+        self.self_loops = self_loops
+        width = frame.dim if joint else (hops + 1) * frame.dim
         self.lin = InputLinear(frame.width, (hops + 1) * frame.dim, bias=False)
-        self.bias = nn.Parameter(torch.zeros((hops + 1) * frame.dim))
+        self.bias = nn.Parameter(torch.zeros(width))
+        if joint:
+            bound = ((hops + 1) * frame.width) ** -0.5
+            for parameter in (self.lin.weight, self.bias):
+                nn.init.uniform_(parameter, -bound, bound)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
-        self.head = frame.head((hops + 1) * frame.dim)
+        self.head = frame.head(width)
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
-        """(N, (K + 1) dim): all powers, concatenated."""
-        adj = _normalised(batch)
+        """(N, (K + 1) dim): all powers, concatenated; (N, dim) with ``joint``."""
+        adj = batch.adjacency(norm="sym", self_loops=self.self_loops)
         remaining = self.lin(h)
         powers = [remaining[:, : self.dim]]
         remaining = remaining[:, self.dim :]
@@ -197,16 +218,17 @@ class SIGN(BlockwiseDecoupled):
         return self._joined(*powers)
 
     def spread_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
-        """(N, (K + 1) dim): all powers, concatenated."""
+        """(N, (K + 1) dim): all powers, concatenated; (N, dim) with ``joint``."""
         remaining = blocks.rows(lambda rows, batch: self.lin(rows), h)
         powers = [remaining]
         for _ in range(self.hops):
-            remaining = blocks.propagate(_columns(remaining, slice(self.dim, None)))
+            remaining = blocks.propagate(_columns(remaining, slice(self.dim, None)), self_loops=self.self_loops)
             powers.append(remaining)
         return blocks.rows(self._joined, *(_columns(power, slice(self.dim)) for power in powers))
 
     def _joined(self, *powers: Tensor, batch: GraphBatch | None = None) -> Tensor:
-        return self.dropout(self.act(torch.cat(powers, dim=1) + self.bias))
+        mixed = torch.stack(powers).sum(0) if self.joint else torch.cat(powers, dim=1)
+        return self.dropout(self.act(mixed + self.bias))
 
 
 @register("APPNP")
@@ -221,21 +243,49 @@ class APPNP(BlockwiseDecoupled):
         frame: see :class:`PreFrame`.
         hops: K.
         alpha: probability of teleporting.
+        input_dropout: dropout of the features.
+        predict_first: the head is applied to H and its predictions are propagated, as in the paper.
 
     Shape:
         batch -> prediction of the head
 
-    Differences from the paper: the head is applied after the propagation, not before; a linear head commutes with it,
-    except for its bias, which is not propagated here. Neither the features nor the entries of A^ are dropped out.
+    Differences from the paper: without ``predict_first`` the head is applied after the propagation, not before; a
+    linear head commutes with it, except for its bias, which is not propagated then. The entries of A^ are not dropped
+    out.
     """
 
-    def __init__(self, frame: PreFrame, *, hops: int = 10, alpha: float = 0.1) -> None:
+    def __init__(
+        self,
+        frame: PreFrame,
+        *,
+        hops: int = 10,
+        alpha: float = 0.1,
+        input_dropout: float = 0.0,
+        predict_first: bool = False,
+    ) -> None:
         super().__init__(frame)
         check_at_least(0, hops=hops)
         check_within(0, 1, alpha=alpha)
         self.hops = hops
         self.alpha = alpha
+        self.input_dropout = Dropout(input_dropout)
+        self.predict_first = predict_first
         self.head = frame.head(frame.width)
+
+    def encode(self, batch: GraphBatch) -> tuple[Features, Tensor | None, GraphBatch]:
+        """First node states (N, dim_encoded), dropped out, no edge states, and the batch to go on with."""
+        h, e, batch = super().encode(batch)
+        return self.input_dropout(h), e, batch
+
+    def predict(self, h: Features, batch: GraphBatch) -> Tensor:
+        """(N, out_dim) predictions from the states (N, width)."""
+        return self.spread(self.head(h, batch), batch) if self.predict_first else super().predict(h, batch)
+
+    def predict_blockwise(self, h: HostRows, blocks: Blockwise) -> HostRows:
+        """(N, out_dim) predictions from the states (N, width)."""
+        if self.predict_first:
+            return self.spread_blockwise(blocks.rows(self.head, h), blocks)
+        return super().predict_blockwise(h, blocks)
 
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """Z_K."""
@@ -320,24 +370,45 @@ class H2GCN(Decoupled):
         rounds: K.
         probabilities: predict softmax(y), to which a cross-entropy applies its own log-softmax once more, so that its
             gradient stays bounded: SGFormer's release (medium/models.py and main.py), for its tables.
+        plain_maps: the two maps of the paper, R_0 = ReLU(pre(X) W) and the linear head, are Glorot-uniform and without
+            biases; with ``gnn.layers_pre_mp: 0`` there are no others, and dropout is before the head only.
+        two_hops: pairs of A_2: ``distance`` as above; ``walks``: those with a positive entry of A A - A - I, A with its
+            loops, which keeps nodes of two or more neighbours and neighbours with two or more in common: SGFormer's
+            release, too.
 
     Shape:
         batch -> prediction of the head
 
-    Differences from the paper: ``dropout`` acts in the linear layer as well, not only before the head.
+    Differences from the paper: without ``plain_maps`` the linear layer has a bias and is dropped out, too.
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
 
     def __init__(
-        self, frame: PreFrame, *, dropout: FromContext[float] = 0.0, rounds: int = 2, probabilities: bool = False
+        self,
+        frame: PreFrame,
+        *,
+        dropout: FromContext[float] = 0.0,
+        rounds: int = 2,
+        probabilities: bool = False,
+        plain_maps: bool = False,
+        two_hops: Literal["distance", "walks"] = "distance",
     ) -> None:
         super().__init__(frame)
         check_at_least(0, rounds=rounds)
+        check_one_of(("distance", "walks"), two_hops=two_hops)
         self.rounds = rounds
         self.probabilities = probabilities
+        self.two_hops = two_hops
         self.dropout = Dropout(dropout)
-        self.head = frame.head((2 ** (rounds + 1) - 1) * frame.width)
+        self.embedding = InputLinear(frame.width, frame.dim, bias=False) if plain_maps else None
+        self.head = frame.head((2 ** (rounds + 1) - 1) * (frame.dim if plain_maps else frame.width))
+        if self.embedding is not None:
+            if not isinstance(self.head, BeginsWithLinear):
+                raise ArgumentError("plain_maps", "plain_maps needs a head that begins with a linear map: node")
+            self.head.entry.register_parameter("bias", None)
+            for linear in (self.embedding, self.head.entry):
+                nn.init.xavier_uniform_(linear.weight)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head, or its softmax."""
@@ -347,8 +418,11 @@ class H2GCN(Decoupled):
     def spread(self, h: Features, batch: GraphBatch) -> Tensor:
         """(N, (2^(K+1) - 1) width): all rounds, concatenated."""
         one_hop = batch.derived(_without_loops)
-        two_hops = batch.two_hop_adjacency(direct=False, norm="sym")
-        rounds = [as_dense(h)]
+        if self.two_hops == "walks":
+            two_hops = batch.derived(_more_walks)
+        else:
+            two_hops = batch.two_hop_adjacency(direct=False, norm="sym")
+        rounds = [as_dense(h) if self.embedding is None else self.embedding(h).relu()]
         for _ in range(self.rounds):
             rounds.append(torch.cat([propagate(one_hop, rounds[-1]), propagate(two_hops, rounds[-1])], dim=1))
         return self.dropout(torch.cat(rounds, dim=1))
@@ -376,3 +450,15 @@ def _propagated_features(batch: GraphBatch, hops: int) -> Readable:
 def _without_loops(batch: GraphBatch) -> Adjacency:
     source, target = batch.edge_index
     return adjacency(batch.edge_index[:, source != target], batch.num_nodes, norm="sym")
+
+
+def _more_walks(batch: GraphBatch) -> Adjacency:
+    """Pairs with a positive entry of A A - A - I."""
+    from scipy.sparse import coo_array, eye_array  # a tenth of a second, for one model
+
+    source, target = batch.edge_index.cpu().numpy()
+    count = batch.num_nodes
+    matrix = coo_array((np.ones(len(source)), (source, target)), shape=(count, count)).tocsr()
+    walks = (matrix @ matrix - matrix - eye_array(count)).tocoo()
+    pairs = torch.from_numpy(np.stack(walks.coords)[:, walks.data > 0].astype(np.int64))
+    return adjacency(pairs.to(batch.device), count, norm="sym")

@@ -354,7 +354,9 @@ DECOUPLED = {
     "SGC, no hops": partial(SGC, hops=0),
     "SIGN": partial(SIGN, hops=3, dropout=0.3),
     "SIGN, no hops": partial(SIGN, hops=0),
+    "SIGN, joint": partial(SIGN, hops=2, joint=True, self_loops=False),
     "APPNP": partial(APPNP, hops=4, alpha=0.3),
+    "APPNP of predictions": partial(APPNP, hops=4, alpha=0.3, predict_first=True),
     "GPRGNN": partial(GPRGNN, hops=4, dropout=0.3),
 }
 

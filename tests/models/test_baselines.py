@@ -103,6 +103,21 @@ def test_sign_reads_the_columns_of_pygs_transform(graph: GraphBatch, hops: int) 
     torch.testing.assert_close(model(graph), linear(model)(torch.relu(torch.cat(mapped, 1) + model.bias)))
 
 
+@pytest.mark.parametrize("loops", [False, True])
+def test_joint_sign_is_one_map_of_all_powers(graph: GraphBatch, loops: bool) -> None:
+    model = build(SIGN, hops=2, joint=True, self_loops=loops)
+    peer = nn.Linear(3 * FEATURES, DIM).double()
+    assert sum(each.numel() for each in (model.lin.weight, model.bias)) == sum(
+        each.numel() for each in peer.parameters()
+    )
+    assert model.lin.weight.abs().max() < (3 * FEATURES) ** -0.5
+    peer.weight = nn.Parameter(torch.cat(model.lin.weight.split(DIM), dim=1))
+    peer.bias = model.bias
+    one = normalised(graph, loops=loops)
+    columns = torch.cat([graph.x, one @ graph.x, one @ one @ graph.x], dim=1)
+    torch.testing.assert_close(model(graph), linear(model)(torch.relu(peer(columns))))
+
+
 @pytest.mark.parametrize(("hops", "alpha"), [(10, 0.1), (2, 0.5), (3, 1.0), (0, 0.1)])
 def test_appnp_is_pygs(graph: GraphBatch, hops: int, alpha: float) -> None:
     """Without the bias of the head, propagating predictions and predicting from propagated states are one."""
@@ -110,6 +125,13 @@ def test_appnp_is_pygs(graph: GraphBatch, hops: int, alpha: float) -> None:
     nn.init.zeros_(linear(model).bias)
     local = linear(model)(model.pre_mp[0](graph.x))
     torch.testing.assert_close(model(graph), PygAPPNP(hops, alpha)(local, graph.edge_index))
+
+
+def test_appnp_propagates_predictions(graph: GraphBatch) -> None:
+    """With their bias, as its paper."""
+    model = build(APPNP, predict_first=True, pre_mp=one_layer())
+    local = linear(model)(model.pre_mp[0](graph.x))
+    torch.testing.assert_close(model(graph), PygAPPNP(10, 0.1)(local, graph.edge_index))
 
 
 @pytest.mark.parametrize(("hops", "alpha"), [(4, 0.1), (0, 0.5)])
@@ -143,6 +165,24 @@ def test_h2gcn_is_its_formula(graph: GraphBatch, rounds: int) -> None:
     torch.testing.assert_close(model(graph), torch.softmax(expected, dim=1))
 
 
+def test_h2gcn_of_sgformers_release(graph: GraphBatch) -> None:
+    """Two maps without biases; two hops are pairs with more walks of two edges than of one and none."""
+    graph = graph.replace(edge_index=torch.cat([graph.edge_index, torch.tensor([[3, 4], [3, 4]])], dim=1))
+    model = build(H2GCN, plain_maps=True, two_hops="walks")
+    matrix = torch.zeros(NODES, NODES, dtype=torch.float64)
+    matrix[graph.edge_index[1], graph.edge_index[0]] = 1
+    one = normalised(graph, loops=False, reach=matrix.clone().fill_diagonal_(0))
+    two = (matrix @ matrix - matrix - torch.eye(NODES) > 0).double()
+    assert two.diagonal().any()
+    assert (two * matrix).any()
+    two = normalised(graph, loops=False, reach=two)
+    found = [torch.relu(graph.x @ model.embedding.weight.t())]
+    for _ in range(2):
+        found.append(torch.cat([one @ found[-1], two @ found[-1]], dim=1))
+    torch.testing.assert_close(model(graph), torch.cat(found, dim=1) @ linear(model).weight.t())
+    assert sum(each.numel() for each in model.parameters()) == DIM * FEATURES + 7 * DIM * CLASSES
+
+
 @pytest.mark.parametrize("jump", ["cat", "max"])
 def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -> None:
     model = build(JKNet, edge_encoder=None, layers=3, local=GCN, jump=jump, batchnorm=False)
@@ -162,6 +202,7 @@ def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -
     [
         (SIGN, {"dropout": 0.5}),
         (APPNP, {"pre_mp": 0.5}),
+        (APPNP, {"input_dropout": 0.5}),
         (GPRGNN, {"dropout": 0.5}),
         (H2GCN, {"dropout": 0.5}),
         (SGC, {"pre_mp": 0.5}),
@@ -187,6 +228,8 @@ def test_dropout_acts_in_training_only(graph: GraphBatch, model: type[nn.Module]
         (APPNP, {"alpha": 1.5}, r"alpha must lie in \[0, 1\], received 1.5"),
         (GPRGNN, {"alpha": -0.5}, r"alpha must lie in \[0, 1\], received -0.5"),
         (H2GCN, {"rounds": -1}, "rounds must be at least 0, received -1"),
+        (H2GCN, {"two_hops": "all"}, "distance, walks; received 'all'"),
+        (H2GCN, {"plain_maps": True, "head": lambda width: nn.Identity()}, "begins with a linear map: node"),
         (
             JKNet,
             {"edge_encoder": None, "layers": 0, "local": GCN},
