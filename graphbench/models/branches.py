@@ -49,6 +49,7 @@ class LocalSettings:
     Attributes:
         local_layers: depth.
         local_dropout: dropout after every layer that has an activation; None: ``dropout`` of the model.
+        local_input_dropout: dropout of the input of the branch.
         local_norm: BatchNorm.
         local_stem: starts with a linear map, see :class:`LocalBranch`.
         local_residual: add the output of that map after every layer.
@@ -57,6 +58,7 @@ class LocalSettings:
 
     local_layers: int = 2
     local_dropout: float | None = None
+    local_input_dropout: float = 0.0
     local_norm: bool = False
     local_stem: bool = False
     local_residual: bool = False
@@ -198,10 +200,12 @@ class LocalBranch(nn.Module):
         self.norms = nn.ModuleList(BatchNorm(dim) if settings.local_norm else NoNorm() for _ in range(norms))
         self.act = activation(act)
         self.dropout = Dropout(dropout if settings.local_dropout is None else settings.local_dropout)
+        self.input_dropout = Dropout(settings.local_input_dropout)
         self.residual = settings.local_residual
 
     def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """(N, dim) after all local layers."""
+        x = self.input_dropout(x)
         initial = None if self.lin_in is None else self._enter(x, batch)
         h = x if initial is None else initial
         for number, layer in enumerate(self.layers):

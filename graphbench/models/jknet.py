@@ -32,6 +32,8 @@ class StackSettings:
         jump: states that the head reads: ``cat`` all layers side by side, ``max`` and ``sum`` per channel, ``last``.
         jump_dropout: drop_J.
         residual: the bracket W_l h + b_l.
+        bare_last: the jump reads states before drop, and of the last layer local_L(h_{L-1}) alone, without norm,
+            activation and dropout, as in SGFormer's release (medium/models.py).
         layer_norm: norm is a LayerNorm of every node in place of BatchNorm.
         input_map: h_0 is a linear map of X, and dropped out.
         edge_tables: ``shared``, ``per_layer``, .., see :class:`~graphbench.models.requirements.EdgeTables`.
@@ -40,6 +42,7 @@ class StackSettings:
     jump: Literal["cat", "max", "sum", "last"] = "cat"
     jump_dropout: float = 0.0
     residual: bool = False
+    bare_last: bool = False
     layer_norm: bool = False
     input_map: bool = False
     edge_tables: Tables = "shared"
@@ -96,7 +99,8 @@ class JKNet(EncodedModel):
         self.layers: Modules[LocalLayer] = Modules(local(width, dim) for width in widths)
         self.residuals = nn.ModuleList(InputLinear(width, dim) for width in widths if settings.residual)
         norm = "node" if settings.layer_norm else "batch" if batchnorm else "none"
-        self.norms = nn.ModuleList(make_norm(norm, dim) for _ in range(layers))
+        self.bare_last = settings.bare_last
+        self.norms = nn.ModuleList(make_norm(norm, dim) for _ in range(layers - self.bare_last))
         self.act = activation(act)
         self.dropout, self.jump_dropout = Dropout(dropout), Dropout(settings.jump_dropout)
         self.head = frame.head(layers * dim if self.jump == "cat" else dim)
@@ -107,13 +111,17 @@ class JKNet(EncodedModel):
         if self.lin_in is not None:
             h = self.dropout(self.lin_in(h))
         states = []
-        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+        for number, layer in enumerate(self.layers):
             new, e_new, _ = layer.step(readable(h, layer), self.tables.of(e, number), batch)
             e = e_new if self.tables.shared else e
             if self.residuals:
                 new = new + self.residuals[number](h)
-            h = self.dropout(self.act(norm(new, batch)))
-            states.append(h)
+            if self.bare_last and number == len(self.layers) - 1:
+                states.append(new)
+                break
+            state = self.act(self.norms[number](new, batch))
+            h = self.dropout(state)
+            states.append(state if self.bare_last else h)
         return self.head(self.jump_dropout(self._jumped(states)), batch)
 
     def _jumped(self, states: list[Tensor]) -> Tensor:

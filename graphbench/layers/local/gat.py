@@ -10,6 +10,7 @@ from torch.nn.functional import leaky_relu
 
 from graphbench.errors import check_multiple
 from graphbench.layers.contract import LocalLayer
+from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.ops.propagate import edge_softmax, gather, sum_at_target
 from graphbench.registry import FromContext, register
@@ -36,6 +37,7 @@ class GAT(LocalLayer):
             gradient where no edge states come.
         negative_slope: slope of the leaky relu.
         bias: add b.
+        attention_dropout: dropout of the a_st.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) or None -> h' (N, dim_out), e. Without e the edge term is 0.
@@ -55,6 +57,7 @@ class GAT(LocalLayer):
         dim_edge: FromContext[int] = 0,
         negative_slope: float = 0.2,
         bias: bool = True,
+        attention_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_multiple(dim_out=dim_out, heads=heads)
@@ -66,6 +69,7 @@ class GAT(LocalLayer):
         self.att_target = nn.Parameter(torch.empty(1, heads, dim_out // heads))
         self.att_edge = nn.Parameter(torch.empty(1, heads, dim_out // heads)) if dim_edge else None
         self.bias = nn.Parameter(torch.zeros(dim_out)) if bias else None
+        self.dropout = Dropout(attention_dropout)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -85,7 +89,8 @@ class GAT(LocalLayer):
         if e is not None and self.lin_edge is not None and self.att_edge is not None:
             logit = logit + _edge_logit(self.lin_edge(e), self.att_edge, edges)
         logit = leaky_relu(logit, self.negative_slope).masked_fill(edges.replaced, -torch.inf)
-        message = edge_softmax(edges.loops, logit).unsqueeze(2) * gather(edges.loops, x, "source")
+        weight = self.dropout(edge_softmax(edges.loops, logit))
+        message = weight.unsqueeze(2) * gather(edges.loops, x, "source")
         new = sum_at_target(edges.loops, message).flatten(1)
         if self.bias is not None:
             new = new + self.bias

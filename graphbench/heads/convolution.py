@@ -1,0 +1,95 @@
+"""Heads of networks whose last convolution is onto the classes, as in the papers of GCN and GAT."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from graphbench.heads.contract import Head
+from graphbench.layers.activation import activation
+from graphbench.layers.contract import LocalLayer
+from graphbench.layers.dropout import Dropout
+from graphbench.layers.local.gat import GAT
+from graphbench.layers.local.gcn import GCN
+from graphbench.registry import FromContext, register
+from graphbench.structures import GraphBatch
+
+
+class ConvolutionHead(Head):
+    """y = layer(drop(act(h))); a subclass names the layer.
+
+    Args:
+        layer: from the hidden state to the prediction; reads no edge states.
+        act: activation of the hidden state.
+        dropout: probability.
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    capturable: ClassVar[bool] = True
+    predicts = "node"
+    accepts_graph_token: ClassVar[bool] = False
+
+    def __init__(self, layer: LocalLayer, act: str, dropout: float) -> None:
+        super().__init__()
+        self.layer = layer
+        self.act = activation(act)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(N, out_dim) predictions of the nodes."""
+        return self.layer.step(self.dropout(self.act(h)), None, batch)[0]
+
+
+@register("gcn_node")
+class GCNHead(ConvolutionHead):
+    """Last GCN layer of https://arxiv.org/abs/1609.02907: y = A^ drop(act(h)) W + b.
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        act: ``gnn.act``.
+        dropout: ``gnn.dropout``.
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
+    ) -> None:
+        super().__init__(GCN(dim_in, out_dim), act, dropout)
+
+
+@register("gat_node")
+class GATHead(ConvolutionHead):
+    """Last GAT layer of https://arxiv.org/abs/1710.10903, with one head: y = GAT(drop(act(h))).
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        act: ``gnn.act``.
+        dropout: ``gnn.dropout``.
+        attention_dropout: dropout of attention weights.
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(GAT(dim_in, out_dim, attention_dropout=attention_dropout), act, dropout)
