@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +29,7 @@ from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, SparseRows, as_dense
 from graphbench.structures.adjacency import Adjacency, adjacency
 from graphbench.structures.node_blocks import HostRows, NodeBlocks
+from graphbench.structures.two_hops import more_walk_edges
 
 
 @dataclass(frozen=True)
@@ -372,9 +372,7 @@ class H2GCN(Decoupled):
             gradient stays bounded: SGFormer's release (medium/models.py and main.py), for its tables.
         plain_maps: the two maps of the paper, R_0 = ReLU(pre(X) W) and the linear head, are Glorot-uniform and without
             biases; with ``gnn.layers_pre_mp: 0`` there are no others, and dropout is before the head only.
-        two_hops: pairs of A_2: ``distance`` as above; ``walks``: those with a positive entry of A A - A - I, A with its
-            loops, which keeps nodes of two or more neighbours and neighbours with two or more in common: SGFormer's
-            release, too.
+        two_hops: pairs of A_2: ``distance`` as above; ``walks``: :func:`.more_walk_edges`, as SGFormer's release.
 
     Shape:
         batch -> prediction of the head
@@ -453,12 +451,4 @@ def _without_loops(batch: GraphBatch) -> Adjacency:
 
 
 def _more_walks(batch: GraphBatch) -> Adjacency:
-    """Pairs with a positive entry of A A - A - I."""
-    from scipy.sparse import coo_array, eye_array  # a tenth of a second, for one model
-
-    source, target = batch.edge_index.cpu().numpy()
-    count = batch.num_nodes
-    matrix = coo_array((np.ones(len(source)), (source, target)), shape=(count, count)).tocsr()
-    walks = (matrix @ matrix - matrix - eye_array(count)).tocoo()
-    pairs = torch.from_numpy(np.stack(walks.coords)[:, walks.data > 0].astype(np.int64))
-    return adjacency(pairs.to(batch.device), count, norm="sym")
+    return adjacency(more_walk_edges(batch.edge_index, batch.num_nodes), batch.num_nodes, norm="sym")

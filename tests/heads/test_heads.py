@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_geometric.nn import GATConv, GCNConv
 
 from graphbench import registry
 from graphbench.errors import UserError
 from graphbench.heads import edge
+from graphbench.heads.convolution import ConvolutionHead, GATHead
 from graphbench.heads.edge import EdgeHead, InductiveEdgeHead
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.link_ranking import ranking_statistics
@@ -162,6 +164,8 @@ def test_the_order_of_nodes_does_not_matter(name):
 @pytest.mark.parametrize("name", HEADS)
 def test_gradients_reach_everything_and_the_state_can_be_restored(name):
     head, batch, h = _head(name), _batch([4, 3, 5]), torch.randn(12, 32, requires_grad=True)
+    if isinstance(head, ConvolutionHead):
+        batch = batch.replace(edge_index=torch.tensor([[0, 1, 2, 4], [1, 0, 1, 5]]))
     pred = head(h, batch)
     (pred * torch.randn_like(pred)).sum().backward()
     assert h.grad.abs().sum() > 0
@@ -172,6 +176,25 @@ def test_gradients_reach_everything_and_the_state_can_be_restored(name):
     other = _head(name)
     other.load_state_dict(head.state_dict())
     assert torch.equal(other(h, batch), head(h, batch))
+
+
+@pytest.mark.parametrize(("name", "peer"), [("gcn_node", GCNConv(8, 3)), ("gat_node", GATConv(8, 3))])
+def test_convolution_onto_the_classes_equals_pyg(name, peer):
+    head = registry.construct(registry.lookup("heads", name), {"dim_in": 8, "out_dim": 3, "act": "elu"}).double()
+    names = {"att_src": "att_source", "att_dst": "att_target"}
+    head.layer.load_state_dict({names.get(key, key): value for key, value in peer.double().state_dict().items()})
+    h = torch.randn(6, 8, dtype=torch.float64)
+    edge_index = torch.tensor([[0, 1, 1, 2, 4, 5], [1, 0, 2, 1, 5, 4]])
+    pred = head(h, _batch([6]).replace(edge_index=edge_index))
+    torch.testing.assert_close(pred, peer(torch.nn.functional.elu(h), edge_index))
+
+
+def test_a_convolution_head_drops_out_states_and_attention():
+    h, batch = torch.randn(6, 8), _batch([6])
+    for rates in ({"dropout": 1.0}, {"attention_dropout": 1.0}):
+        head = GATHead(8, 3, **rates)
+        torch.testing.assert_close(head(h, batch), head.layer.bias.expand(6, 3))
+        assert not torch.equal(head.eval()(h, batch), head.layer.bias.expand(6, 3))
 
 
 # ---- pairs -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from graphbench import registry
+from graphbench.layers.attention.transformer import Transformer
 from graphbench.layers.gps import GPSBlock
+from graphbench.layers.local.gcn import GCN
 from tests.contract import example_batch
 from tests.layers.recorded import batch_of, check_gradients, close, load
 
@@ -96,6 +98,14 @@ def test_block_without_branches_is_a_feed_forward_layer() -> None:
     h, e, _ = block(batch.x, batch.edge_attr, batch)
     torch.testing.assert_close(h, batch.x + block.feed_forward(batch.x))
     assert e is batch.edge_attr
+
+
+def test_dropout_after_local_layers_can_be_another() -> None:
+    """With all of the others dropped out, the state and the local layer's message are left."""
+    batch = example_batch((5, 4))
+    local = GCN(12, 12)
+    block = GPSBlock(12, [local, Transformer(12, 2)], dropout=1.0, local_dropout=0.0, norm="none").double()
+    torch.testing.assert_close(block(batch.x, None, batch)[0], 2 * batch.x + local(batch.x, None, batch)[0])
 
 
 def test_unknown_norm_is_refused() -> None:

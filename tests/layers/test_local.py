@@ -123,6 +123,18 @@ def test_gat_equals_pyg(make: Any) -> None:
     compare(GAT(6, 8, heads=2, dim_edge=6), theirs, names | with_edges, make(), edges=True)
 
 
+def test_gat_drops_out_attention_weights() -> None:
+    """One of them, in training: rows that sum to 0 or 2 where the node itself is the only neighbour."""
+    batch = GraphBatch(Ragged.from_sizes([50]), torch.zeros(2, 0, dtype=torch.int64), x=torch.ones(50, 3))
+    layer = GAT(3, 1, attention_dropout=0.5)
+    whole = layer.eval()(batch.x, None, batch)[0]
+    found = layer.train()(batch.x, None, batch)[0]
+    kept = found != 0
+    assert kept.any()
+    assert not kept.all()
+    torch.testing.assert_close(found[kept], 2 * whole[kept])
+
+
 @BATCHES
 def test_sage_equals_pyg(make: Any) -> None:
     names = {

@@ -169,9 +169,8 @@ def test_h2gcn_of_sgformers_release(graph: GraphBatch) -> None:
     """Two maps without biases; two hops are pairs with more walks of two edges than of one and none."""
     graph = graph.replace(edge_index=torch.cat([graph.edge_index, torch.tensor([[3, 4], [3, 4]])], dim=1))
     model = build(H2GCN, plain_maps=True, two_hops="walks")
-    matrix = torch.zeros(NODES, NODES, dtype=torch.float64)
-    matrix[graph.edge_index[1], graph.edge_index[0]] = 1
-    one = normalised(graph, loops=False, reach=matrix.clone().fill_diagonal_(0))
+    matrix = (normalised(graph, loops=False) > 0).double().fill_diagonal_(0)
+    one = normalised(graph, loops=False, reach=matrix)
     two = (matrix @ matrix - matrix - torch.eye(NODES) > 0).double()
     assert two.diagonal().any()
     assert (two * matrix).any()
@@ -195,6 +194,21 @@ def test_jknet_is_gcnconv_with_jumping_knowledge(graph: GraphBatch, jump: str) -
         h = torch.relu(peer(h, graph.edge_index))
         states.append(h)
     torch.testing.assert_close(model(graph), linear(model)(JumpingKnowledge(jump)(states)))
+
+
+def test_bare_last_layer_of_jknet(graph: GraphBatch) -> None:
+    """Norms, activations and dropout between the layers only; the jump reads what is not dropped out."""
+    own = {"edge_encoder": None, "layers": 2, "local": GCN, "jump": "max", "dropout": 1.0, "bare_last": True}
+    model = build(JKNet, **own)
+    first, last = model.layers
+    nn.init.normal_(last.bias)
+    state = torch.relu(model.norms[0](first(graph.x, None, graph)[0], graph))
+    expected = torch.maximum(state, last(state, None, graph)[0])
+    torch.testing.assert_close(model(graph), linear(model)(expected))
+    assert len(model.norms) == 1
+    model.norms[0].eval()
+    model.dropout.train()
+    torch.testing.assert_close(model(graph), linear(model)(torch.maximum(state, last.bias.expand_as(state))))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.attention.sgformer import SGFormer
 from graphbench.layers.local.gcn import GCN
-from graphbench.models.branches import AttentionBranch, AttentionSettings, LocalSettings
+from graphbench.models.branches import AttentionBranch, AttentionSettings, LocalBranch, LocalSettings
 from graphbench.models.two_branch import TwoBranch
 from graphbench.structures import GraphBatch, Ragged
 from tests.models.recorded import close, load
@@ -63,6 +63,13 @@ def test_attention_branch_equals_the_original(golden, name):
     close(x.grad, recorded["grad/in.x"], "x")
     for key, parameter in branch.named_parameters():
         close(parameter.grad, recorded[f"grad/{key}"], key)
+
+
+def test_input_of_the_local_branch_can_be_dropped_out():
+    branch = LocalBranch(6, 4, GCN, LocalSettings(local_layers=1, local_input_dropout=1.0))
+    batch = _single(torch.randn(5, 6), torch.tensor([[0, 1], [1, 0]]))
+    torch.testing.assert_close(branch(batch.x, None, batch), branch.layers[0].bias.expand(5, 4))
+    assert branch.eval()(batch.x, None, batch).abs().sum() > 0
 
 
 COMPLETE = [

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from graphbench.structures import GraphBatch, Ragged, two_hops
-from graphbench.structures.two_hops import two_hop_edges
+from graphbench.structures.two_hops import more_walk_edges, two_hop_edges
 
 
 def dense(edge_index: Tensor, nodes: int) -> Tensor:
@@ -28,6 +28,21 @@ def test_equals_the_dense_square(nodes: int, edges: int, direct: bool) -> None:
     found = two_hop_edges(edge_index, nodes, direct=direct)
     assert found.shape[1] == expected.sum()
     assert torch.equal(dense(found, nodes), expected)
+
+
+@pytest.mark.parametrize(("nodes", "edges"), [(12, 40), (4, 16), (5, 0), (0, 0), (1, 1)])
+def test_more_walks_of_two_edges_than_of_one_or_none(nodes: int, edges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directed, with loops; paths of a pair in several pieces are counted together."""
+    edge_index = torch.unique(torch.randint(0, max(nodes, 1), (2, edges)), dim=1)
+    one = dense(edge_index, nodes).double()
+    expected = one @ one - one - torch.eye(nodes) > 0
+    for paths in (two_hops._PATHS, 1, 7):
+        monkeypatch.setattr(two_hops, "_PATHS", paths)
+        found = more_walk_edges(edge_index, nodes)
+        matrix = torch.zeros(nodes, nodes, dtype=torch.bool)
+        matrix[found[1], found[0]] = True
+        assert found.shape[1] == expected.sum()
+        assert torch.equal(matrix, expected)
 
 
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

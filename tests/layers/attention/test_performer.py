@@ -27,6 +27,10 @@ def test_parameters_are_those_of_graphgps() -> None:
     assert "projection" in layer.state_dict()
 
 
+def test_maps_that_are_not_trained() -> None:
+    assert not any(each.requires_grad for each in Performer(12, 2, trained=False).parameters())
+
+
 def test_parameters_of_a_layer_of_the_performer_model() -> None:
     d = 96
     assert count(PerformerLayer(d, 4)) == 4 * d + 4 * d * (d + 1) + d * 4 * d + 4 * d + 4 * d * d + d
