@@ -34,9 +34,9 @@ def adam_update(
 
     Args:
         parameters: P tensors p of any shape.
-        gradients: of these shapes, divided by ``grad_scale`` in place.
-        exp_avgs: of these shapes, averages m of the gradients.
-        exp_avg_sqs: of these shapes, averages v of their squares.
+        gradients: of these shapes and types, divided by ``grad_scale`` in place.
+        exp_avgs: of these shapes and types, averages m of the gradients.
+        exp_avg_sqs: of these shapes and types, averages v of their squares.
         steps: P float32 tensors () on the devices of the parameters, numbers t of updates.
         rule: learning rate and all other numbers.
         grad_scale: () float32 on the device; None: 1.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import torch
 from torch import Tensor
@@ -30,11 +30,10 @@ def adam_update(
     grad_scale: Tensor | None = None,
 ) -> None:
     """See :func:`graphbench.ops.adam_update.adam_update`; torch's for what is not contiguous float32 on one device."""
-    device = parameters[0].device
     of_parameters = (parameters, gradients, exp_avgs, exp_avg_sqs)
-    capable = has_kernels("adam_update", parameters[0])
-    scalars = steps if grad_scale is None else (*steps, grad_scale)
-    if not (capable and all(_fits(each, device) for some in (*of_parameters, scalars) for each in some)):
+    alike = {(parameter.dtype, parameter.device) for parameter in parameters} == {(torch.float32, parameters[0].device)}
+    contiguous = all(map(Tensor.is_contiguous, chain(*of_parameters)))
+    if not (has_kernels("adam_update", parameters[0]) and alike and contiguous):
         cpu.adam_update(*of_parameters, steps, rule, grad_scale)
         return
     torch._foreach_add_(list(steps), 1)
@@ -44,10 +43,6 @@ def adam_update(
             some = slice(start, start + MOST)
             if any(numbers[some]):
                 _launch([list(each[some]) for each in (*of_parameters, steps)], numbers[some], rule, grad_scale)
-
-
-def _fits(x: Tensor, device: torch.device) -> bool:
-    return x.dtype == torch.float32 and x.device == device and x.is_contiguous()
 
 
 def _launch(tensors: Sequence[list[Tensor]], numbers: Sequence[int], rule: AdamRule, grad_scale: Tensor | None) -> None:
