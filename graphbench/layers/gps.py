@@ -20,7 +20,7 @@ from graphbench.layers.norm import make_norm
 from graphbench.layers.normed import Normed, feed_forward_norm, normed_sum
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
-from graphbench.structures.side_stream import side_stream
+from graphbench.structures.side_stream import BRANCH, side_stream
 
 
 class GPSBlock(Block):
@@ -92,7 +92,7 @@ class GPSBlock(Block):
         outputs: list[Normed] = []
         present = [branch for branch in self.branches if branch.part is not None]
         states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
-        beside = side_stream()
+        beside = side_stream(BRANCH)
         if beside is not None and not self._has_independent_parts():
             beside = None
         for branch in present:

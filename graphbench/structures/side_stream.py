@@ -1,14 +1,15 @@
-"""A second stream for parts of a captured step that do not wait for each other.
+"""Further streams for parts of a captured step that do not wait for each other.
 
 A kernel of a small batch fills a fraction of a GPU's multiprocessors, so that the two halves of a block that read the
-same state run in less time side by side. What is recorded as a CUDA graph keeps them apart: a branch of the graph per
-stream, joined where both are needed. Autograd runs the backward pass of an operation on the stream of its forward pass.
+same state run in less time side by side, and so does what reads parameters alone. What is recorded as a CUDA graph
+keeps them apart: a branch of the graph per stream, joined where both are needed. Autograd runs the backward pass of an
+operation on the stream of its forward pass.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -17,14 +18,18 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+BRANCH, WEIGHTS = 0, 1
+"""Side streams: for a sublayer beside others, and for what depends on parameters and sizes, as implicit filters do."""
+NUMBER = 2
+"""Number of side streams."""
 
 
 class SideStream:
-    """The stream on which a step is recorded, and a second one beside it.
+    """The stream on which a step is recorded, and another one beside it.
 
     Args:
         main: stream of everything that is not asked to run beside it.
-        side: second stream of the same device.
+        side: another stream of the same device.
     """
 
     def __init__(self, main: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
@@ -33,7 +38,7 @@ class SideStream:
 
     @contextmanager
     def fork(self, *read: Tensor | None) -> Iterator[None]:
-        """Inside, work is queued on the second stream, behind what the first has been given so far.
+        """Inside, work is queued on the side stream, behind what the main one has been given so far.
 
         Args:
             read: earlier results that the work reads: their memory is not used again before it has ended.
@@ -44,16 +49,16 @@ class SideStream:
             yield
 
     def join(self, *made: Tensor | None) -> None:
-        """The first stream waits for the second.
+        """The main stream waits for the side stream.
 
         Args:
-            made: tensors made on the second stream, read on the first from here on.
+            made: tensors made on the side stream, read on the main one from here on.
         """
         self._main.wait_stream(self._side)
         _used_on(self._main, made)
 
     def on_main(self, compute: Callable[[], T]) -> T:
-        """Result of ``compute``, made on the first stream, whoever asks: later readers on both find it made."""
+        """Result of ``compute``, made on the main stream, whoever asks: later readers on all find it made."""
         asking = torch.cuda.current_stream(self._main.device)
         if asking == self._main:
             return compute()
@@ -77,32 +82,42 @@ def _used_on(stream: torch.cuda.Stream, tensors: tuple[Tensor | None, ...]) -> N
 
 
 # No ContextVar: the backward pass of a GPU runs in a thread of autograd's, which does not see those of its caller.
-_open: SideStream | None = None
+_open: Sequence[SideStream] = ()
 
 
 @contextmanager
-def side_stream_of(main: torch.cuda.Stream, side: torch.cuda.Stream) -> Iterator[None]:
-    """Inside, :func:`side_stream` is ``side`` beside ``main``, which is the current stream."""
+def side_streams_of(main: torch.cuda.Stream, sides: Sequence[torch.cuda.Stream]) -> Iterator[None]:
+    """Inside, :func:`side_stream` is one of these :data:`NUMBER` beside ``main``, which is the current stream."""
     global _open
-    before, _open = _open, SideStream(main, side)
+    before, _open = _open, [SideStream(main, side) for side in sides]
     try:
         yield
     finally:
         _open = before
 
 
-def side_stream() -> SideStream | None:
-    """The second stream of the step that is being recorded; None outside of it: a host launches one by one."""
-    return _open
+def side_stream(which: int) -> SideStream | None:
+    """A stream beside that of the step that is being recorded; None outside of it: a host launches one by one.
+
+    Args:
+        which: ``BRANCH`` or ``WEIGHTS``.
+    """
+    return _open[which] if _open else None
+
+
+def join_all() -> None:
+    """The main stream waits for all others: gradients of parameters may have been computed there, for nobody else."""
+    for each in _open:
+        each.join()
 
 
 class tensor_property(cached_property[T]):
-    """A ``cached_property`` of tensors, which both streams may read."""
+    """A ``cached_property`` of tensors, which all streams may read."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(functools.wraps(compute)(lambda value: read_by_all(lambda: compute(value))))
 
 
 def read_by_all(compute: Callable[[], T]) -> T:
-    """``compute()``, for what is made once and read on both streams."""
-    return compute() if _open is None else _open.on_main(compute)
+    """``compute()``, for what is made once and read on all streams."""
+    return _open[0].on_main(compute) if _open else compute()

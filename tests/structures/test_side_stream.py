@@ -1,4 +1,4 @@
-"""Local layers on a second stream beside an attention: nothing is read before it is written, on whichever stream."""
+"""Streams beside that of a captured step: nothing is read before it is written, on whichever stream."""
 
 from __future__ import annotations
 
@@ -50,19 +50,20 @@ class Stream:
 
 
 class Streams:
-    """Two streams, and who has written what on which of them.
+    """All streams, and who has written what on which of them.
 
     Attributes:
         main: the current one to begin with.
-        side: beside it.
+        sides: beside it.
         races: what was read or written while another stream may still have written it, by operation.
-        on_side: operations there.
+        on_side: operations of each of these.
     """
 
     def __init__(self) -> None:
-        self.main, self.side = Stream(), Stream()
+        self.main = Stream()
+        self.sides = [Stream() for _ in range(side_stream.NUMBER)]
         self.races: list[str] = []
-        self.on_side: list[str] = []
+        self.on_side: list[list[str]] = [[] for _ in self.sides]
         self._current = self.main
         self._written: dict[int, tuple[Stream, int, str]] = {}
         self._kept: list[Tensor] = []  # so that no memory is used twice
@@ -99,8 +100,8 @@ class Streams:
             if not stream.knows(by, number):
                 self.races.append(f"{name} does not wait for {writer}")
         stream.done += 1
-        if stream is self.side:
-            self.on_side.append(name)
+        if stream is not self.main:
+            self.on_side[self.sides.index(stream)].append(name)
         self._kept += written
         for each in written:  # a view is written by whoever has written what it is a view of
             if not any(each.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in read):
@@ -112,8 +113,8 @@ def _memory(tensor: Tensor) -> int:
 
 
 @contextmanager
-def two_streams() -> Iterator[Streams]:
-    """Inside, work on the second device is recorded as if by a GPU on two streams."""
+def all_streams() -> Iterator[Streams]:
+    """Inside, work on the second device is recorded as if by a GPU on several streams."""
     streams = Streams()
 
     with (
@@ -122,7 +123,7 @@ def two_streams() -> Iterator[Streams]:
         mock.patch.object(torch.cuda, "current_stream", streams.current),
         mock.patch.object(side_stream, "_used_on"),
         observed(streams.note),
-        side_stream.side_stream_of(streams.main, streams.side),  # type: ignore[arg-type]
+        side_stream.side_streams_of(streams.main, streams.sides),  # type: ignore[arg-type]
     ):
         yield streams
 
@@ -137,7 +138,7 @@ def forward(name: str, cache_dir: Path) -> Streams:
         plan = padded.plan(numbers, padded.classes([numbers]))
         assert plan.capacity is not None
         model, on_device = model.to(DEVICE).train(), numbers_of(plan).to(DEVICE)
-        with two_streams() as streams, seeds_drawn_together():
+        with all_streams() as streams, seeds_drawn_together():
             model(padded.assemble(plan.capacity, on_device).batch)
     return streams
 
@@ -146,7 +147,8 @@ def forward(name: str, cache_dir: Path) -> Streams:
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_nothing_is_read_too_early(name: str, tmp_path: Path) -> None:
     streams = forward(name, tmp_path)
-    assert streams.on_side
+    assert streams.on_side[side_stream.BRANCH]
+    assert ("sine_network_forward" in streams.on_side[side_stream.WEIGHTS]) == ("geco" in name)
     assert not streams.races
 
 
@@ -199,7 +201,7 @@ def of_block(shared: str, attention: type[GlobalAttention] = Within) -> Streams:
     batch = GraphBatch(Ragged.from_sizes([2, 3]), torch.zeros(2, 0, dtype=torch.int64))
     with second_device():
         block, batch, h = block.to(DEVICE), batch.to(DEVICE), torch.ones(5, 4).to(DEVICE)
-        with two_streams() as streams, seeds_drawn_together():
+        with all_streams() as streams, seeds_drawn_together():
             block(h * 2, None, batch)
     return streams
 
@@ -208,7 +210,7 @@ def of_block(shared: str, attention: type[GlobalAttention] = Within) -> Streams:
 @pytest.mark.parametrize("shared", SHARED)
 def test_what_both_branches_read_is_made_once_for_both(shared: str, monkeypatch: pytest.MonkeyPatch) -> None:
     streams = of_block(shared)
-    assert streams.on_side
+    assert streams.on_side[side_stream.BRANCH]
     assert not streams.races
     monkeypatch.setattr(SHARED[shared][0], "read_by_all", lambda compute: compute())
     assert of_block(shared).races
@@ -216,7 +218,7 @@ def test_what_both_branches_read_is_made_once_for_both(shared: str, monkeypatch:
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
 def test_an_attention_that_may_read_edge_states_waits() -> None:
-    assert not of_block("derived", Unknown).on_side
+    assert not any(of_block("derived", Unknown).on_side)
 
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
