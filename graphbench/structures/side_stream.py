@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -38,28 +38,32 @@ class SideStream:
 
     @contextmanager
     def fork(self, *read: Tensor | None) -> Iterator[None]:
-        """Inside, work is queued on the side stream, behind what the main one has been given so far.
+        """Inside, work is queued on the side stream, behind what the current one has been given so far.
 
         Args:
             read: earlier results that the work reads: their memory is not used again before it has ended.
         """
-        self._side.wait_stream(self._main)
+        self._side.wait_stream(self._current)
         _used_on(self._side, read)
         with torch.cuda.stream(self._side):
             yield
 
     def join(self, *made: Tensor | None) -> None:
-        """The main stream waits for the side stream.
+        """The current stream waits for the side stream.
 
         Args:
-            made: tensors made on the side stream, read on the main one from here on.
+            made: tensors made on the side stream, read on the current one from here on.
         """
-        self._main.wait_stream(self._side)
-        _used_on(self._main, made)
+        self._current.wait_stream(self._side)
+        _used_on(self._current, made)
+
+    @property
+    def _current(self) -> torch.cuda.Stream:
+        return torch.cuda.current_stream(self._main.device)
 
     def on_main(self, compute: Callable[[], T]) -> T:
         """Result of ``compute``, made on the main stream, whoever asks: later readers on all find it made."""
-        asking = torch.cuda.current_stream(self._main.device)
+        asking = self._current
         if asking == self._main:
             return compute()
         self._main.wait_stream(asking)
@@ -96,17 +100,36 @@ def side_streams_of(main: torch.cuda.Stream, sides: Sequence[torch.cuda.Stream])
         _open = before
 
 
-def side_stream(which: int) -> SideStream | None:
-    """A stream beside that of the step that is being recorded; None outside of it: a host launches one by one.
+def has_side_streams() -> bool:
+    """Whether a step is being recorded. Outside of it a host launches one by one, and there is one stream."""
+    return bool(_open)
+
+
+@contextmanager
+def on_side(which: int, *read: Tensor | None) -> Iterator[None]:
+    """Inside, work is queued on a side stream (:meth:`SideStream.fork`) if there is one; who reads it must join first.
 
     Args:
         which: ``BRANCH`` or ``WEIGHTS``.
+        read: earlier results that the work reads.
     """
-    return _open[which] if _open else None
+    with _open[which].fork(*read) if _open else nullcontext():
+        yield
+
+
+def join_side(which: int, *made: Tensor | None) -> None:
+    """The current stream waits for a side stream (:meth:`SideStream.join`), if there is one.
+
+    Args:
+        which: ``BRANCH`` or ``WEIGHTS``.
+        made: tensors made there.
+    """
+    if _open:
+        _open[which].join(*made)
 
 
 def join_all() -> None:
-    """The main stream waits for all others: gradients of parameters may have been computed there, for nobody else."""
+    """The current stream waits for all others, where gradients of parameters may have been computed for nobody else."""
     for each in _open:
         each.join()
 

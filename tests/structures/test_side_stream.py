@@ -128,8 +128,11 @@ def all_streams() -> Iterator[Streams]:
         yield streams
 
 
-def forward(name: str, cache_dir: Path) -> Streams:
-    """A training step's forward pass on a padded batch, as it is recorded."""
+def passes(name: str, cache_dir: Path) -> Streams:
+    """A training step's forward and backward pass on a padded batch, as they are recorded.
+
+    What autograd does on the stream of the forward pass, it does on the main one here.
+    """
     config = load_config(ROOT / "configs" / f"{name}.yaml", ["gt.layers", "2"])
     info, store = data_like(CONFIGURATIONS[name], config, cache_dir, 8)
     model, numbers = build_model(config, info), torch.arange(8).numpy()
@@ -139,16 +142,17 @@ def forward(name: str, cache_dir: Path) -> Streams:
         assert plan.capacity is not None
         model, on_device = model.to(DEVICE).train(), numbers_of(plan).to(DEVICE)
         with all_streams() as streams, seeds_drawn_together():
-            model(padded.assemble(plan.capacity, on_device).batch)
+            model(padded.assemble(plan.capacity, on_device).batch).sum().backward()
     return streams
 
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_nothing_is_read_too_early(name: str, tmp_path: Path) -> None:
-    streams = forward(name, tmp_path)
+    streams = passes(name, tmp_path)
     assert streams.on_side[side_stream.BRANCH]
-    assert ("sine_network_forward" in streams.on_side[side_stream.WEIGHTS]) == ("geco" in name)
+    for kernel in ("sine_network_forward", "taps_gradient"):
+        assert (kernel in streams.on_side[side_stream.WEIGHTS]) == ("geco" in name)
     assert not streams.races
 
 
