@@ -35,6 +35,7 @@ class SideStream:
     def __init__(self, main: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
         self._main = main
         self._side = side
+        self._forked = False
 
     @contextmanager
     def fork(self, *read: Tensor | None) -> Iterator[None]:
@@ -44,18 +45,20 @@ class SideStream:
             read: earlier results that the work reads: their memory is not used again before it has ended.
         """
         self._side.wait_stream(self._current)
+        self._forked = True
         _used_on(self._side, read)
         with torch.cuda.stream(self._side):
             yield
 
     def join(self, *made: Tensor | None) -> None:
-        """The current stream waits for the side stream.
+        """The current stream waits for the side stream, if that has been given work: else it belongs to no recording.
 
         Args:
             made: tensors made on the side stream, read on the current one from here on.
         """
-        self._current.wait_stream(self._side)
-        _used_on(self._current, made)
+        if self._forked:
+            self._current.wait_stream(self._side)
+            _used_on(self._current, made)
 
     @property
     def _current(self) -> torch.cuda.Stream:

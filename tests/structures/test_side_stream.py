@@ -20,6 +20,7 @@ from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import GraphBatch, Ragged, dropout_seeds, memo, side_stream
 from graphbench.structures.dropout_seeds import seeds_drawn_together
+from graphbench.structures.late_sums import late_sums
 from tests.launches import CONFIGURATIONS, data_like
 from tests.paths import ROOT
 from tests.second_device import DEVICE, GPU, UNDEFINED, observed, second_device, triton_stubbed
@@ -34,14 +35,19 @@ class Stream:
         device: as :class:`torch.cuda.Stream` has it.
         seen: stream -> operations of it that this one begins behind.
         done: operations.
+        recorded: whether it belongs to the recording, as the main one does and who has waited for one that does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: bool = False) -> None:
+        self.recorded = recorded
         self.device = DEVICE
         self.seen: dict[Stream, int] = {}
         self.done = 0
 
     def wait_stream(self, other: Stream) -> None:
+        if self.recorded and not other.recorded:
+            raise RuntimeError("dependency created on uncaptured work in another stream")
+        self.recorded = other.recorded
         for stream, number in {**other.seen, other: other.done}.items():
             self.seen[stream] = max(number, self.seen.get(stream, 0))
 
@@ -60,7 +66,7 @@ class Streams:
     """
 
     def __init__(self) -> None:
-        self.main = Stream()
+        self.main = Stream(recorded=True)
         self.sides = [Stream() for _ in range(side_stream.NUMBER)]
         self.races: list[str] = []
         self.on_side: list[list[str]] = [[] for _ in self.sides]
@@ -142,7 +148,10 @@ def passes(name: str, cache_dir: Path) -> Streams:
         assert plan.capacity is not None
         model, on_device = model.to(DEVICE).train(), numbers_of(plan).to(DEVICE)
         with all_streams() as streams, seeds_drawn_together():
-            model(padded.assemble(plan.capacity, on_device).batch).sum().backward()
+            total = model(padded.assemble(plan.capacity, on_device).batch).sum()
+            with late_sums(total):
+                total.backward()
+            assert all(streams.main.knows(each, each.done) for each in streams.sides)
     return streams
 
 
@@ -226,9 +235,13 @@ def test_an_attention_that_may_read_edge_states_waits() -> None:
 
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
-@pytest.mark.parametrize("end", ["fork", "join"])
-def test_streams_that_do_not_wait_are_noticed(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that begins too early, and one that nobody waits for."""
-    without = {"fork": lambda self, *_: torch.cuda.stream(self._side), "join": lambda *_: None}
-    monkeypatch.setattr(side_stream.SideStream, end, without[end])
+def test_a_stream_that_begins_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_stream.SideStream, "fork", lambda self, *_: torch.cuda.stream(self._side))
+    with pytest.raises(RuntimeError, match="uncaptured work"):
+        of_block("derived")
+
+
+@pytest.mark.skipif(GPU, reason="streams of its own")
+def test_a_stream_that_nobody_waits_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_stream.SideStream, "join", lambda *_: None)
     assert of_block("derived").races
