@@ -94,7 +94,7 @@ _open: Sequence[SideStream] = ()
 
 @contextmanager
 def side_streams_of(main: torch.cuda.Stream, sides: Sequence[torch.cuda.Stream]) -> Iterator[None]:
-    """Inside, :func:`side_stream` is one of these :data:`NUMBER` beside ``main``, which is the current stream."""
+    """Inside, :func:`on_side` queues work on one of these :data:`NUMBER` streams beside ``main``, the current one."""
     global _open
     before, _open = _open, [SideStream(main, side) for side in sides]
     try:
