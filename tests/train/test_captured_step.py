@@ -263,9 +263,12 @@ def test_what_waits_for_the_device_is_trained_step_by_step(
         with caplog.at_level(logging.INFO, logger="graphbench"):
             for plan in run.plans(2):
                 run.runner(plan, True)
-    told = [record.message for record in caplog.records if "step by step" in record.message]
+    told = [record for record in caplog.records if "step by step" in record.message]
     assert len(told) == 1
-    assert GPU or told[0].endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+    assert GPU or told[0].message.endswith("_local_scalar_dense: operation not permitted when stream is capturing")
+    # A handler may keep its records, an error in one its frames, and those the nodes of the stream that was recorded.
+    assert told[0].args
+    assert all(isinstance(value, str) for value in told[0].args)
 
 
 class Uncompilable(Tapes):
