@@ -8,7 +8,7 @@ from torch import nn
 
 
 def set_mode(model: nn.Module, training: bool) -> None:
-    """``model.train(training)``, in a fraction of its time where no module does more than that.
+    """``model.train(training)``, in less than half of its time where no module does more than that.
 
     A module that writes ``train`` or ``eval`` anew, or has another ``training`` than a plain attribute, is asked.
     """

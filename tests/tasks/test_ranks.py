@@ -18,7 +18,7 @@ def test_ties_by_hand():
 
 @pytest.mark.parametrize("steps", [0, 2])
 def test_descending_is_pytorchs_order_and_counts_flags_by_value(steps: int):
-    """The order among equal values, too: sums over rows are rounded in it."""
+    """The order among equal values, too, which numpy would change: sums over rows are rounded in it."""
     values = torch.randn(3, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     if steps:
         values = (values * steps).round() / steps
