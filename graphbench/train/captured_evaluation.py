@@ -54,14 +54,12 @@ class _Pass:
         batches: batches in their order.
         tally: tally of the predictions.
         graphs: recorded work of every class, and its input.
-        outputs: what every batch leaves, the same views of the buffers after every pass.
     """
 
     source: EvaluationPass
     batches: list[_Batch]
     tally: Tally
     graphs: dict[Capacity | None, tuple[StepGraph, BatchInput]] = field(default_factory=dict)
-    outputs: list[StepOutput] = field(default_factory=list)
 
 
 class CapturedEvaluation:
@@ -138,13 +136,11 @@ class CapturedEvaluation:
 
     def _replayed(self, of_pass: _Pass, by_batch: bool) -> PredictionBuffer:
         buffer = PredictionBuffer()
-        for number, batch in enumerate(of_pass.batches):
+        for batch in of_pass.batches:
             graph, read = self._recording(of_pass, batch, by_batch)
             read.set(batch.content)
             graph.replay()
-            if number == len(of_pass.outputs):
-                of_pass.outputs.append(of_pass.tally.read(batch.place, batch.plan.rows, batch.graphs))
-            output = of_pass.outputs[number]
+            output = of_pass.tally.read(batch.place, batch.plan.rows, batch.graphs)
             buffer.add(output.loss, output.kept, output.true, output.statistics)
         return buffer
 
