@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -194,10 +195,34 @@ def _compile(launch: Launch, folder: str, capability: int) -> str | None:
     try:
         kernel = getattr(importlib.import_module(module), name)
         of_names = {key: _built(value) for key, value in named.items()}
-        kernel.run(*[_built(each) for each in args], grid=(1,), warmup=True, **of_names)
+        _build_launcher(kernel.run(*[_built(each) for each in args], grid=(1,), warmup=True, **of_names))
     except Exception as error:  # noqa: BLE001  told at the end, with those of the other kernels
         return f"{module}.{name}: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
     return None
+
+
+def _build_launcher(program: Any) -> None:
+    """The extension module that launches a program, which Triton up to 3.6 has a C compiler make for every signature.
+
+    It is linked with a library in place of the driver's, of one function, so that it asks for that one; and not loaded.
+    """
+    from triton import knobs
+    from triton.backends.nvidia import driver
+    from triton.runtime import build
+
+    if not hasattr(driver, "make_launcher"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "libcuda.so.1")
+        function = b"void cuGetErrorString(void) {}"
+        subprocess.run(["cc", "-shared", "-o", library, "-x", "c", "-"], input=function, check=True)
+        with (
+            mock.patch.object(knobs.nvidia, "libcuda_path", folder),
+            mock.patch.object(build, "_load_module_from_path"),
+        ):
+            driver.libcuda_dirs.cache_clear()
+            driver.library_dirs.cache_clear()
+            driver.CudaLauncher(program.src, program.metadata)
 
 
 def _built(x: Described) -> Any:

@@ -20,7 +20,7 @@ from graphbench.layers.norm import make_norm
 from graphbench.layers.normed import Normed, feed_forward_norm, normed_sum
 from graphbench.ops.fan_out import fan_out
 from graphbench.structures import GraphBatch
-from graphbench.structures.side_stream import side_stream
+from graphbench.structures.side_stream import BRANCH, has_side_streams, join_side, on_side
 
 
 class GPSBlock(Block):
@@ -96,17 +96,15 @@ class GPSBlock(Block):
         outputs: list[Normed] = []
         present = [branch for branch in self.branches if branch.part is not None]
         states = iter(fan_out(h, sum(1 + branch.adds_residual for branch in present)))
-        beside = side_stream()
-        if beside is not None and not self._has_independent_parts():
-            beside = None
+        apart = has_side_streams() and self._has_independent_parts()
         for branch in present:
             residual, state = next(states) if branch.adds_residual else None, next(states)
-            on_side = beside if isinstance(branch.part, LocalLayer) else None
-            with nullcontext() if on_side is None else on_side.fork(state, residual, e):
+            beside = apart and isinstance(branch.part, LocalLayer)
+            with on_side(BRANCH, state, residual, e) if beside else nullcontext():
                 output, e, batch = branch.output(state, e, batch, residual)
             outputs.append(output)
-        if beside is not None:
-            beside.join(e, *(each for output in outputs for each in (output.h, output.added)))
+        if apart:
+            join_side(BRANCH, e, *(each for output in outputs for each in (output.h, output.added)))
         x = normed_sum(outputs, batch) if outputs else h
         return feed_forward_norm(self.norm_out, self.feed_forward, x, batch), e, batch
 

@@ -17,6 +17,7 @@ from graphbench.layers.module_list import Modules
 from graphbench.models.pre_layers import LayerSettings, PreLayer
 from graphbench.registry import UNSET, FromContext
 from graphbench.structures import Features, GraphBatch
+from graphbench.structures.side_stream import BRANCH, join_side, on_side
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,8 @@ class EncodedModel(Model):
 
     def encode(self, batch: GraphBatch) -> tuple[Features, Tensor | None, GraphBatch]:
         """First node states (N, dim_encoded), edge states (E, dim_edge) or None, and the batch to go on with."""
-        e = None if self.edge_encoder is None else self.edge_encoder(batch)
+        with on_side(BRANCH):
+            e = None if self.edge_encoder is None else self.edge_encoder(batch)
         h, batch = self.encoder(batch)
+        join_side(BRANCH, e)
         return h, e, batch

@@ -88,9 +88,14 @@ def operand_bytes(kind: torch.dtype) -> int:
     return 2 if kind == torch.bfloat16 else wide_of(kind).itemsize
 
 
-def attention_block(q: Tensor, v: Tensor) -> Block:
-    """(queries of a tile, keys of a tile, warps) for heads of these widths on their device."""
-    return blocks_on(q.device, "attention")[operand_bytes(v.dtype)][max(span_of(q.shape[2]), span_of(v.shape[2]))]
+def attention_block(q: Tensor, v: Tensor, ragged: Ragged) -> Block:
+    """(queries of a tile, keys of a tile, warps) for heads of these widths on their device.
+
+    No more queries than a graph has on average: programs with more rows compute scores that nobody reads.
+    """
+    span = max(span_of(q.shape[2]), span_of(v.shape[2]))
+    rows, keys, warps = blocks_on(q.device, "attention")[operand_bytes(v.dtype)][span]
+    return min(rows, span_of(-(-len(q) // ragged.num_graphs))), keys, warps
 
 
 @functools.cache

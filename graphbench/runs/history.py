@@ -84,7 +84,7 @@ class History:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._files: dict[str, TextIO] = {}
+        self._files: dict[str, tuple[Path, TextIO]] = {}
         self.lines: dict[str, list[str]] = {split: [] for split in SPLITS}
 
     def append(self, split: str, stats: Mapping[str, Any]) -> None:
@@ -92,8 +92,8 @@ class History:
         line = json_text.dumps(stats)
         self.lines[split].append(line)
         if self._folder is not None:
-            file = self._file(split)
-            with naming(Path(file.name)):
+            path, file = self._file(split)
+            with naming(path):
                 file.write(line + "\n")
                 file.flush()
 
@@ -118,14 +118,14 @@ class History:
 
     def close(self) -> None:
         """Closes the files; a later :meth:`append` opens them again."""
-        for file in self._files.values():
+        for _, file in self._files.values():
             with suppress(OSError):  # of lines that a full disk has refused before
                 file.close()
         self._files.clear()
 
-    def _file(self, split: str) -> TextIO:
+    def _file(self, split: str) -> tuple[Path, TextIO]:
         if split not in self._files:
             path = self._folder / split / "stats.json"  # type: ignore[operator]
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[split] = path.open("a", encoding="utf-8")
+            self._files[split] = path, path.open("a", encoding="utf-8")
         return self._files[split]

@@ -9,13 +9,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+_LINE = json.JSONEncoder(allow_nan=False)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
     """``value`` as JSON text; tuples become lists, keys become strings, non-finite floats become null."""
     try:
-        return json.dumps(value, indent=indent, allow_nan=False)
+        return _LINE.encode(value) if indent is None else json.dumps(value, indent=indent, allow_nan=False)
     except ValueError:  # a NaN somewhere: rare, so that only then every value is looked at
         return json.dumps(_plain(value), indent=indent, allow_nan=False)
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphbench.structures.side_stream import join_all
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -100,6 +102,7 @@ def late_sums(root: Tensor) -> Iterator[None]:
     hook = root.grad_fn.register_prehook(_open.begin)
     try:
         yield
+        join_all()
         _open.finish()
     finally:
         hook.remove()

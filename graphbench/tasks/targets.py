@@ -95,16 +95,17 @@ def align(pred: Tensor, true: Tensor, kind: TaskKind, out_dim: int) -> tuple[Ten
             "Does gnn.head predict for graphs, and the targets are of nodes, or the other way round?"
         )
     columns = 1 if kind in ("binary", "multiclass") else out_dim
-    if true.dim() == 1 and columns == 1:
-        true = true[:, None]
-    if true.dim() != 2 or true.shape[1] != columns:
+    of_row = true.shape[1:]
+    if of_row != (columns,) and (of_row or columns != 1):
         raise ContractError(f"{kind}: targets must have shape (rows, {columns}); {_received(pred, true)}")
     if kind == "multiclass":
         if true.is_floating_point():
             raise ValueError(f"multiclass: targets must be whole numbers (int64), received {true.dtype}")
-        return pred, true[:, 0].long()
+        return pred, (true[:, 0] if of_row else true).long()
     true = true.to(pred.dtype)
-    return (pred[:, 0], true[:, 0]) if kind == "binary" else (pred, true)
+    if kind == "binary":
+        return pred[:, 0], true[:, 0] if of_row else true
+    return pred, true if of_row else true[:, None]
 
 
 def _received(pred: Tensor, true: Tensor) -> str:

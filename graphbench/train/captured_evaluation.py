@@ -54,14 +54,12 @@ class _Pass:
         batches: batches in their order.
         tally: tally of the predictions.
         graphs: recorded work of every class, and its input.
-        outputs: what every batch leaves, the same views of the buffers after every pass.
     """
 
     source: EvaluationPass
     batches: list[_Batch]
     tally: Tally
     graphs: dict[Capacity | None, tuple[StepGraph, BatchInput]] = field(default_factory=dict)
-    outputs: list[StepOutput] = field(default_factory=list)
 
 
 class CapturedEvaluation:
@@ -129,20 +127,20 @@ class CapturedEvaluation:
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but evaluation could not be captured: {failed}") from failed
-            logger.info("evaluating batch by batch, without capturing: %s", failed)
+            logger.info(
+                "evaluating batch by batch, without capturing: %s", str(failed)
+            )  # a record must not keep its frames
             self._given_up = True
             self._passes.clear()
             return None
 
     def _replayed(self, of_pass: _Pass, by_batch: bool) -> PredictionBuffer:
         buffer = PredictionBuffer()
-        for number, batch in enumerate(of_pass.batches):
+        for batch in of_pass.batches:
             graph, read = self._recording(of_pass, batch, by_batch)
             read.set(batch.content)
             graph.replay()
-            if number == len(of_pass.outputs):
-                of_pass.outputs.append(of_pass.tally.read(batch.place, batch.plan.rows, batch.graphs))
-            output = of_pass.outputs[number]
+            output = of_pass.tally.read(batch.place, batch.plan.rows, batch.graphs)
             buffer.add(output.loss, output.kept, output.true, output.statistics)
         return buffer
 

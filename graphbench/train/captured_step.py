@@ -106,7 +106,8 @@ class CapturedSteps:
         place = self._tally.reserve(plan.rows)
         recorded = self._recording(plan, place, begins_group, ends_group)
         self._rates.refresh()
-        recorded.batch.set(BatchInput.content(self._loaders.numbers_of(plan), place))
+        if plan.graphs is not None:  # the one batch of all graphs is that of the recording, at the same place
+            recorded.batch.set(BatchInput.content(self._loaders.numbers_of(plan), place))
         recorded.graph.replay()
         return self._tally.read(place, plan.rows)
 

@@ -16,7 +16,6 @@ from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.host_copy import constant_on_host
 from graphbench.train.prediction_buffer import PredictionBuffer
-from graphbench.train.turns import Turns, without_pause
 
 
 @dataclass(frozen=True)
@@ -42,70 +41,12 @@ def evaluate(
     skip: tuple[str, ...] = ("train",),
     captured: CapturedEvaluation | None = None,
 ) -> dict[str, SplitPredictions]:
-    """Predictions and losses per split: :func:`evaluate_in_turns` in one go."""
-    return without_pause(evaluate_in_turns(predict, task, passes, fabric, skip, captured))
-
-
-def evaluate_in_turns(
-    predict: Predictor,
-    task: Task,
-    passes: Iterable[EvaluationPass],
-    fabric: Fabric,
-    skip: tuple[str, ...] = ("train",),
-    captured: CapturedEvaluation | None = None,
-) -> Turns[dict[str, SplitPredictions]]:
-    """Predictions and losses per split; gives way between launching the passes and waiting for the device.
-
-    Where splits share the rows of one batch, its graphs belong to all of them: what layers say about a graph is kept
-    for each split. The head is not asked, because it judges the predictions of all splits together. Training passes are
-    not observed: there dropout is on, and every step would pay for it.
-
-    Args:
-        predict: gives the predictions; the model must be in evaluation mode.
-        task: gives the loss of a batch.
-        passes: passes of the data loaders.
-        fabric: fabric whose processes' rows are gathered.
-        skip: splits left out; training is measured from the training passes.
-        captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
-    """
-    launched: list[_LaunchedPass] = []
-    for eval_pass, splits, by_batch in _asked(passes, skip):
-        start = time.perf_counter()
-        whole = None if captured is None else captured(eval_pass, by_batch)
-        if whole is None:
-            whole = _predictions(predict, task, eval_pass, by_batch)
-        launched.append(_LaunchedPass(splits, whole, by_batch, time.perf_counter() - start))
-    yield
-    results: dict[str, SplitPredictions] = {}
-    for each in launched:
-        start = time.perf_counter() - each.seconds
-        if not each.by_batch:
-            _fetch(each.whole)
-        for split, rows in each.splits.items():
-            buffer = each.whole if rows is None else _select(each.whole, rows)
-            gathered = buffer.gathered(fabric)
-            results[split] = SplitPredictions(gathered, time.perf_counter() - start, batches=len(each.whole.preds))
-    return results
-
-
-def prepare(passes: Iterable[EvaluationPass], captured: CapturedEvaluation, skip: tuple[str, ...] = ("train",)) -> None:
-    """Records what :func:`evaluate` replays; arguments as there, the model in evaluation mode."""
-    for eval_pass, _splits, by_batch in _asked(passes, skip):
-        captured.prepare(eval_pass, by_batch)
-
-
-def _asked(
-    passes: Iterable[EvaluationPass], skip: tuple[str, ...]
-) -> Iterator[tuple[EvaluationPass, dict[str, Tensor | None], bool]]:
-    """Passes that serve a split that is not left out, with their rows, and whether one has all rows of a batch."""
-    for eval_pass in passes:
-        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
-        if splits:
-            yield eval_pass, splits, any(rows is None for rows in splits.values())
+    """Predictions and losses per split: :func:`launch` and :func:`collect` in one go."""
+    return collect(launch(predict, task, passes, skip, captured), fabric)
 
 
 @dataclass(frozen=True)
-class _LaunchedPass:
+class LaunchedPass:
     """A pass whose predictions the device may still be computing.
 
     Attributes:
@@ -119,6 +60,71 @@ class _LaunchedPass:
     whole: PredictionBuffer
     by_batch: bool
     seconds: float
+
+
+def launch(
+    predict: Predictor,
+    task: Task,
+    passes: Iterable[EvaluationPass],
+    skip: tuple[str, ...] = ("train",),
+    captured: CapturedEvaluation | None = None,
+) -> list[LaunchedPass]:
+    """Passes under way; replayed ones ask the device for nothing.
+
+    Where splits share the rows of one batch, its graphs belong to all of them: what layers say about a graph is kept
+    for each split. The head is not asked, because it judges the predictions of all splits together. Training passes are
+    not observed: there dropout is on, and every step would pay for it.
+
+    Args:
+        predict: gives the predictions; the model must be in evaluation mode.
+        task: gives the loss of a batch.
+        passes: passes of the data loaders.
+        skip: splits left out; training is measured from the training passes.
+        captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
+    """
+    launched: list[LaunchedPass] = []
+    for eval_pass, splits, by_batch in _asked(passes, skip):
+        start = time.perf_counter()
+        whole = None if captured is None else captured(eval_pass, by_batch)
+        if whole is None:
+            whole = _predictions(predict, task, eval_pass, by_batch)
+        launched.append(LaunchedPass(splits, whole, by_batch, time.perf_counter() - start))
+    return launched
+
+
+def collect(launched: Iterable[LaunchedPass], fabric: Fabric) -> dict[str, SplitPredictions]:
+    """Predictions and losses per split, of the rows of all processes; few of them on the host, which waits for them.
+
+    Args:
+        launched: passes of :func:`launch`.
+        fabric: fabric whose processes' rows are gathered.
+    """
+    results: dict[str, SplitPredictions] = {}
+    for each in launched:
+        start = time.perf_counter() - each.seconds
+        if not each.by_batch:
+            _fetch(each.whole)
+        for split, rows in each.splits.items():
+            buffer = each.whole if rows is None else _select(each.whole, rows)
+            gathered = buffer.gathered(fabric)
+            results[split] = SplitPredictions(gathered, time.perf_counter() - start, batches=len(each.whole.preds))
+    return results
+
+
+def prepare(passes: Iterable[EvaluationPass], captured: CapturedEvaluation, skip: tuple[str, ...] = ("train",)) -> None:
+    """Records what :func:`launch` replays; arguments as there, the model in evaluation mode."""
+    for eval_pass, _splits, by_batch in _asked(passes, skip):
+        captured.prepare(eval_pass, by_batch)
+
+
+def _asked(
+    passes: Iterable[EvaluationPass], skip: tuple[str, ...]
+) -> Iterator[tuple[EvaluationPass, dict[str, Tensor | None], bool]]:
+    """Passes that serve a split that is not left out, with their rows, and whether one has all rows of a batch."""
+    for eval_pass in passes:
+        splits = {split: rows for split, rows in eval_pass.rows.items() if split not in skip}
+        if splits:
+            yield eval_pass, splits, any(rows is None for rows in splits.values())
 
 
 def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:

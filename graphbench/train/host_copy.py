@@ -59,6 +59,29 @@ def _bytes(run: Sequence[Tensor]) -> Tensor:
     return first.contiguous().reshape(-1).view(torch.uint8)
 
 
+class Arriving:
+    """Numbers on their way to the host, which need not wait for what is launched after them.
+
+    Args:
+        tensor: (N,) on any device; not written to before it has arrived.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._sent: torch.cuda.Event | None = None
+        if tensor.is_cuda:
+            self._tensor = tensor.to("cpu", non_blocking=True)  # into pinned memory
+            self._sent = torch.cuda.Event()
+            self._sent.record(torch.cuda.current_stream(tensor.device))
+
+    def numbers(self) -> list[float]:
+        """The numbers, once the device has computed and copied them."""
+        if self._sent is not None:
+            self._sent.synchronize()
+        numbers: list[float] = self._tensor.tolist()
+        return numbers
+
+
 _host_copies = WeakTensorKeyDictionary()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 
@@ -10,17 +12,31 @@ def set_mode(model: nn.Module, training: bool) -> None:
 
     A module that writes ``train`` or ``eval`` anew, or has another ``training`` than a plain attribute, is asked.
     """
-    modules = list(model.modules())
-    if all(_is_plain(module) for module in modules):
-        for module in modules:
-            vars(module)["training"] = training
+    states = _plain_states(model)
+    if states is not None:
+        for state in states:
+            state["training"] = training
     elif training:
         model.train()
     else:
         model.eval()
 
 
-def _is_plain(module: nn.Module) -> bool:
-    kind, own = type(module), vars(module)
-    written = "train" in own or "eval" in own
-    return kind.train is nn.Module.train and kind.eval is nn.Module.eval and "training" in own and not written
+def _plain_states(model: nn.Module) -> list[dict[str, Any]] | None:
+    """Attributes of every module, as ``train`` goes from one to its children; None where one is not plain.
+
+    They are gathered anew every time: a list from before would miss a module that was exchanged since.
+    """
+    modules, kinds = [model], set()
+    states = []
+    for module in modules:  # grows meanwhile
+        kinds.add(type(module))
+        state = module.__dict__
+        if "training" not in state or "train" in state or "eval" in state:
+            return None
+        states.append(state)
+        children = state["_modules"]
+        if children:
+            modules += [child for child in children.values() if child is not None]
+    plain = all(kind.train is nn.Module.train and kind.eval is nn.Module.eval for kind in kinds)
+    return states if plain else None

@@ -13,7 +13,7 @@ from torch import Tensor
 from graphbench.tasks.task import Task
 from graphbench.train.distributed import gather_objects
 from graphbench.train.fabric import Fabric
-from graphbench.train.host_copy import to_host
+from graphbench.train.host_copy import Arriving, to_host
 
 HOST_NUMBERS = 1 << 17
 """Metrics of at most so many predicted numbers are computed on the host: few rows take it less time than their launches
@@ -38,6 +38,7 @@ class PredictionBuffer:
         self.trues: list[Tensor] = []
         self.statistics: dict[str, list[Tensor]] = {}
         self._fetched_losses: list[float] = []
+        self._arriving: Arriving | None = None
 
     def add(
         self, loss: Tensor | None, pred: Tensor, true: Tensor, statistics: Mapping[str, Tensor] | None = None
@@ -70,6 +71,12 @@ class PredictionBuffer:
         """Whether metrics are computed on the host."""
         return sum(pred.numel() for pred in self.preds) <= HOST_NUMBERS
 
+    def send_losses(self) -> None:
+        """Lets :meth:`first_non_finite` wait for the losses so far only, and not for what is launched from here on."""
+        new = self.losses[len(self._fetched_losses) :]
+        if new and self._arriving is None:
+            self._arriving = Arriving(new[0].view(1) if len(new) == 1 else torch.stack(new))
+
     def first_non_finite(self) -> int | None:
         """Batch of the first NaN or infinite loss since the last call, or None. Waits for the device once."""
         start = len(self._fetched_losses)
@@ -80,9 +87,11 @@ class PredictionBuffer:
 
     def _loss_values(self) -> list[float]:
         """Every loss is fetched once."""
-        new = self.losses[len(self._fetched_losses) :]
-        if new:
-            self._fetched_losses += [new[0].item()] if len(new) == 1 else torch.stack(new).tolist()
+        while len(self._fetched_losses) < len(self.losses):
+            self.send_losses()
+            assert self._arriving is not None
+            self._fetched_losses += self._arriving.numbers()
+            self._arriving = None
         return self._fetched_losses
 
     def fetch(self) -> None:

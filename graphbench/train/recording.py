@@ -54,6 +54,7 @@ class BatchInput:
 
     def __init__(self, numbers: Tensor, place: Place, device: torch.device) -> None:
         self._content = self.content(numbers, place).to(device)
+        self._given: Tensor | None = None
         self.place, self.numbers = self._content[:_PLACE], self._content[_PLACE:]
 
     @staticmethod
@@ -62,7 +63,14 @@ class BatchInput:
         return torch.cat([place.tensor(), numbers])
 
     def set(self, content: Tensor) -> None:
-        """Another batch, from the host or the device."""
+        """Another batch, from the host or the device; nothing is copied where it is the one that was set last.
+
+        Args:
+            content: from :meth:`content`, not written to afterwards.
+        """
+        if content is self._given:
+            return
+        self._given = content
         if self._content.is_cuda and not content.is_cuda:
             content = content.pin_memory()  # a copy from other memory may wait for the replay before
         self._content.copy_(content, non_blocking=True)

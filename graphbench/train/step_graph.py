@@ -6,12 +6,12 @@ import functools
 import importlib.util
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from graphbench.structures.side_stream import side_stream_of
+from graphbench.structures.side_stream import NUMBER, side_streams_of
 
 
 @functools.cache
@@ -75,13 +75,13 @@ class CudaStepGraph(StepGraph):
     Args:
         together: with the others that are recorded on the stream.
         stream: stream that work is recorded on.
-        side: stream beside it, see :mod:`graphbench.structures.side_stream`.
+        sides: streams beside it, see :mod:`graphbench.structures.side_stream`.
     """
 
-    def __init__(self, together: _Together, stream: torch.cuda.Stream, side: torch.cuda.Stream) -> None:
+    def __init__(self, together: _Together, stream: torch.cuda.Stream, sides: Sequence[torch.cuda.Stream]) -> None:
         self._together = together
         self._stream = stream
-        self._side = side
+        self._sides = sides
         self._pool = together.pool
         self._graph = together.new()
 
@@ -90,7 +90,7 @@ class CudaStepGraph(StepGraph):
         graph = torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
         try:
             # torch.cuda.graph puts the stream back only where the recording could be ended.
-            with torch.cuda.stream(self._stream), graph, side_stream_of(self._stream, self._side):
+            with torch.cuda.stream(self._stream), graph, side_streams_of(self._stream, self._sides):
                 work()
         except Exception:
             self._end_refused()
@@ -120,7 +120,7 @@ class CudaStepGraph(StepGraph):
 
 
 class CudaStepGraphs(StepGraphs):
-    """CUDA graphs of one device, all recorded on two streams of their own; as long as one of them lives, all do.
+    """CUDA graphs of one device, all recorded on streams of their own; as long as one of them lives, all do.
 
     Products have scratch memory by stream, whose address a graph keeps: those of trainings that run side by side would
     write over each other's, were they recorded on the stream that :class:`torch.cuda.graph` has for all. Since PyTorch
@@ -132,7 +132,7 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream, self._side = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        self._stream, *self._sides = (torch.cuda.Stream(device) for _ in range(1 + NUMBER))
         self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:
@@ -141,12 +141,12 @@ class CudaStepGraphs(StepGraphs):
         if together is None:
             together = _Together()
             self._together = weakref.ref(together)
-        return CudaStepGraph(together, self._stream, self._side)
+        return CudaStepGraph(together, self._stream, self._sides)
 
     def warm_up(self, work: Callable[[], None]) -> None:
         """Does ``work`` on the stream on which it will be recorded."""
         before = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(before)
-        with torch.cuda.stream(self._stream), side_stream_of(self._stream, self._side):
+        with torch.cuda.stream(self._stream), side_streams_of(self._stream, self._sides):
             work()
         before.wait_stream(self._stream)

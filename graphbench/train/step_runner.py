@@ -115,7 +115,9 @@ class StepRunner:
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
-            logger.info("training step by step, without capturing: %s", failed)
+            logger.info(
+                "training step by step, without capturing: %s", str(failed)
+            )  # a record must not keep its frames
             if begins_group and self._captured is not None:
                 self._captured.forget_gradients()
             self._captured = None

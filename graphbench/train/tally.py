@@ -69,6 +69,7 @@ class Tally:
         self._end = Place(batches, rows, graphs)
         self._next = Place(0, 0, 0)
         self._buffers: dict[str, Tensor] = {}
+        self._outputs: dict[int, tuple[Place, int, int, StepOutput]] = {}
 
     def begin(self) -> None:
         """Before the first batch of a pass."""
@@ -83,7 +84,8 @@ class Tally:
         """
         place = self._next
         self._next = Place(place.batch + 1, place.row + rows, place.graph + graphs)
-        if any(getattr(self._next, level) > getattr(self._end, level) for level in ("batch", "row", "graph")):
+        after, end = self._next, self._end
+        if after.batch > end.batch or after.row > end.row or after.graph > end.graph:
             raise RuntimeError(f"a pass was announced to end at {self._end}, its next batch at {self._next}")
         return place
 
@@ -110,7 +112,16 @@ class Tally:
         put_rows(place, [values.detach() for *_, values in fields], buffers, levels)
 
     def read(self, place: Place, rows: int, graphs: int = 0) -> StepOutput:
-        """Output of a batch as it was written, as views; arguments as for :meth:`reserve`."""
+        """Output of a batch as it was written, as views; arguments as for :meth:`reserve`.
+
+        The same objects pass after pass, as long as the batch of this number has the same rows and graphs.
+        """
+        known = self._outputs.get(place.batch)
+        if known is None or known[:3] != (place, rows, graphs):
+            known = self._outputs[place.batch] = place, rows, graphs, self._views(place, rows, graphs)
+        return known[3]
+
+    def _views(self, place: Place, rows: int, graphs: int) -> StepOutput:
         loss = self._buffers.get("loss")
         return StepOutput(
             None if loss is None else loss[place.batch],
@@ -125,5 +136,6 @@ class Tally:
 
     def _buffer(self, name: str, level: _Level, values: Tensor) -> Tensor:
         if name not in self._buffers:  # one row more takes what nobody reads
+            self._outputs.clear()  # which had no view of it
             self._buffers[name] = values.new_zeros((getattr(self._end, level) + 1, *values.shape[1:]))
         return self._buffers[name]

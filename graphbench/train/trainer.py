@@ -30,7 +30,7 @@ from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
 from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
-from graphbench.train.evaluation import SplitPredictions, evaluate_in_turns, prepare
+from graphbench.train.evaluation import SplitPredictions, collect, launch, prepare
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import interrupted, is_lost_process, lost_process, non_finite_loss, out_of_memory
 from graphbench.train.forward import BatchAdapter, Predictor
@@ -170,10 +170,12 @@ class Trainer:
     def _epoch(self) -> Turns[None]:
         start = time.perf_counter()
         lr = self.schedule.lr
-        predictions = {"train": (yield from self._train_epoch())}
+        yield from self._train_epoch(start)
         if self.settings.evaluates(self.state.epoch):
             with part(EVALUATION):
-                predictions |= yield from self._evaluate()
+                predictions = yield from self._evaluate(start)
+        else:
+            predictions = self._trained(start)
         with part(METRICS):
             metrics = compute_metrics(
                 predictions,
@@ -198,9 +200,12 @@ class Trainer:
         ended = self.state.ended is not None
         self._save_or_stop(in_period or ended or self._checkpointer.is_due(metrics.improved))
 
-    def _train_epoch(self) -> Turns[SplitPredictions]:
-        """One pass over the training batches; its predictions are what the training metrics are computed from."""
-        start = time.perf_counter()
+    def _train_epoch(self, start: float) -> Turns[None]:
+        """One pass over the training batches.
+
+        Args:
+            start: time at which this process began the epoch.
+        """
         self._training_mode()
         num_batches = self.loaders.num_train_batches
         batches = islice(self._run_step.batches(self.state.epoch), self.state.batches_done, None)
@@ -222,17 +227,29 @@ class Trainer:
             raise RuntimeError(
                 f"the loader announced {num_batches} training batches and gave {self.state.batches_done}"
             )
+
+    def _trained(self, start: float) -> dict[str, SplitPredictions]:
+        """Predictions of the training batches, which training metrics are computed from; waits for the losses."""
         self._check_losses()
         seconds = time.perf_counter() - start + self.state.epoch_seconds
-        return SplitPredictions(self.state.buffer.gathered(self.fabric), seconds, num_batches)
+        buffer = self.state.buffer.gathered(self.fabric)
+        return {"train": SplitPredictions(buffer, seconds, self.loaders.num_train_batches)}
 
-    def _evaluate(self) -> Turns[dict[str, SplitPredictions]]:
+    def _evaluate(self, start: float) -> Turns[dict[str, SplitPredictions]]:
+        """Predictions of all splits; gives way before it waits for the device.
+
+        Replays are launched before the losses are there, which they do not depend on: a device without work would wait
+        for the host in turn. Forward passes of Python might not stand weights that are not finite.
+        """
+        captured = self._captured_evaluation
+        predictions = self._trained(start) if captured is None else {}
+        self.state.buffer.send_losses()
         broadcast_buffers(self.model, self.fabric)
         set_mode(self._adapter, False)
-        passes = self.loaders.passes
-        predictions = yield from evaluate_in_turns(
-            self._predict, self.task, passes, self.fabric, captured=self._captured_evaluation
-        )
+        launched = launch(self._predict, self.task, self.loaders.passes, captured=captured)
+        yield
+        predictions = predictions or self._trained(start)
+        predictions |= collect(launched, self.fabric)
         if "val" not in predictions:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return predictions

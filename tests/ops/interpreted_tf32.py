@@ -47,7 +47,7 @@ Using = Callable[[str], Callable[..., Tensor]]
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
-    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8)
+    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8, TALL=16, WIDE=16, DEEP=16)
 
 
 def rows(*shapes: tuple[int, ...]) -> list[Tensor]:
@@ -125,20 +125,20 @@ def test_full_precision_is_what_it_was(case: Callable[[], tuple[Using, list[Tens
         found.append(values_and_gradients(using("gpu"), single))
     for place, (exact, high, again) in enumerate(zip(*found, strict=True)):
         assert torch.equal(exact, again)
-        of_torch = case is maps and place in (0, 3)  # the product of a map, and the sum for its bias
-        assert of_torch or (high - exact).norm() > 20 * EPS * exact.norm()
+        is_sum = case is maps and place == 3  # the gradient of the bias
+        assert is_sum or (high - exact).norm() > 20 * EPS * exact.norm()
 
 
 @pytest.mark.parametrize("few", [2048, 0])
-def test_gradients_of_linear_maps_term_by_term(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_maps_and_their_gradients_term_by_term(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every entry is off by at most what cutting two operands of each of its products takes, 2^-10 for each."""
     set_kernels(monkeypatch, "linear", FEW=few)
     h, weight = (x.detach().float().requires_grad_() for x in rows((33, 20), (37, 20)))
     out = linear(h, weight, backend="gpu")
     c = uneven_seed(out, torch.float32)
-    found = torch.autograd.grad(out, [h, weight], c)
+    found = [out.detach(), *torch.autograd.grad(out, [h, weight], c)]
     c, h, weight = (x.detach().double() for x in (c, h, weight))
-    for a, left, right in zip(found, (c, c.t()), (weight, h), strict=True):
+    for a, left, right in zip(found, (h, c, c.t()), (weight.t(), weight, h), strict=True):
         error = (a - left @ right).abs()
         assert (error <= (2 * EPS_OF_TF32 + 1e-5) * (left.abs() @ right.abs())).all()
         assert error.max() > 1e-5

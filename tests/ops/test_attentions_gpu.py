@@ -33,7 +33,8 @@ from graphbench.ops.sparse_flow import gpu as flow_gpu  # isort: skip
 from graphbench.structures import PairBlocks, Ragged  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
-RAGGED = Ragged.from_sizes([2, 20])
+# Tiles have no more rows than graphs on average.
+RAGGED = Ragged.from_sizes([2, 300])
 PAIRS = RAGGED.num_pairs
 MASKS = (Decay(0.6), Decay(0.6, kind="linear", end=6.0, mask_on="probs", unreachable="mask"))
 SLOPED = Decay(0.6, slope=0.1)

@@ -20,6 +20,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 )
 
 from graphbench.ops import gpu_launch  # isort: skip
+from graphbench.ops.adam_update import AdamRule, gpu as adam_update  # isort: skip
 from graphbench.ops.batch_rows import Room, gpu as batch_rows  # isort: skip
 from graphbench.ops.blend import gpu as blend  # isort: skip
 from graphbench.ops.circular_conv import gpu as circular_conv  # isort: skip
@@ -71,6 +72,13 @@ class Case:
     allowed: int = 0
 
 
+def _adam_update() -> None:
+    """More parameters than a launch takes: a full one and the smallest; then as recorded steps and clipping have it."""
+    of_parameters = [[torch.zeros(shape) for shape in ((5,), *[(70, 20)] * adam_update.MOST)] for _ in range(4)]
+    for rule, scale in ((AdamRule(0.1), None), (AdamRule(torch.tensor(0.1), decoupled=True), torch.ones(()))):
+        adam_update.adam_update(*of_parameters, [torch.zeros(()) for _ in of_parameters[0]], rule, scale)
+
+
 def _batch_rows() -> None:
     ptr, fields = data()
     batch_rows.batch_rows(torch.tensor([1, 0, -1]), ptr, fields, Room((9, 12, 9), 3, 3))
@@ -95,6 +103,7 @@ def _sine_network() -> Tensor:
 
 
 CASES = {
+    "adam_update": Case(adam_update, _adam_update, "adam_blocks"),
     "batch_rows": Case(batch_rows, _batch_rows, "rows places"),
     "blend": Case(blend, lambda: blend.blend(x(70, 9), x(70, 9), x()), "blend_forward blend_backward"),
     "circular_conv": Case(

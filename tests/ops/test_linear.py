@@ -31,7 +31,7 @@ if KERNELS:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles of rows, columns in and columns out, and several shares where many rows are cut into shares."""
-    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8)
+    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8, TALL=16, WIDE=16, DEEP=16)
 
 
 def case(
@@ -107,9 +107,17 @@ def test_parts_of_wider_rows_and_no_gradient_of_rows() -> None:
 def test_large_weights_and_many_odd_rows_take_the_products_of_torch(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_kernels(monkeypatch, "linear", **{limit: 20}, linear_backward=None)
+    set_kernels(monkeypatch, "linear", **{limit: 20}, linear_forward=None, linear_backward=None)
     using, inputs = case(33, "relu")
     assert torch.equal(using("gpu")(*inputs), cpu.linear_and_rows(*inputs, True)[0])
+    assert_same(using("gpu"), using("reference"), inputs)
+
+
+@of_kernels
+@pytest.mark.parametrize("bias", [True, False])
+def test_many_rows_take_the_product_of_torch_forward(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "linear", SMALL=20, linear_forward=None)
+    using, inputs = case(33, "relu", bias)
     assert_same(using("gpu"), using("reference"), inputs)
 
 

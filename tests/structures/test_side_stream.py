@@ -1,4 +1,4 @@
-"""Local layers on a second stream beside an attention: nothing is read before it is written, on whichever stream."""
+"""Streams beside that of a captured step: nothing is read before it is written, on whichever stream."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import GraphBatch, Ragged, dropout_seeds, memo, side_stream
 from graphbench.structures.dropout_seeds import seeds_drawn_together
+from graphbench.structures.late_sums import late_sums
 from tests.launches import CONFIGURATIONS, data_like
 from tests.paths import ROOT
 from tests.second_device import DEVICE, GPU, UNDEFINED, observed, second_device, triton_stubbed
@@ -34,14 +35,19 @@ class Stream:
         device: as :class:`torch.cuda.Stream` has it.
         seen: stream -> operations of it that this one begins behind.
         done: operations.
+        recorded: whether it belongs to the recording, as the main one does and who has waited for one that does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: bool = False) -> None:
+        self.recorded = recorded
         self.device = DEVICE
         self.seen: dict[Stream, int] = {}
         self.done = 0
 
     def wait_stream(self, other: Stream) -> None:
+        if self.recorded and not other.recorded:
+            raise RuntimeError("dependency created on uncaptured work in another stream")
+        self.recorded = other.recorded
         for stream, number in {**other.seen, other: other.done}.items():
             self.seen[stream] = max(number, self.seen.get(stream, 0))
 
@@ -50,19 +56,20 @@ class Stream:
 
 
 class Streams:
-    """Two streams, and who has written what on which of them.
+    """All streams, and who has written what on which of them.
 
     Attributes:
         main: the current one to begin with.
-        side: beside it.
+        sides: beside it.
         races: what was read or written while another stream may still have written it, by operation.
-        on_side: operations there.
+        on_side: operations of each of these.
     """
 
     def __init__(self) -> None:
-        self.main, self.side = Stream(), Stream()
+        self.main = Stream(recorded=True)
+        self.sides = [Stream() for _ in range(side_stream.NUMBER)]
         self.races: list[str] = []
-        self.on_side: list[str] = []
+        self.on_side: list[list[str]] = [[] for _ in self.sides]
         self._current = self.main
         self._written: dict[int, tuple[Stream, int, str]] = {}
         self._kept: list[Tensor] = []  # so that no memory is used twice
@@ -99,8 +106,8 @@ class Streams:
             if not stream.knows(by, number):
                 self.races.append(f"{name} does not wait for {writer}")
         stream.done += 1
-        if stream is self.side:
-            self.on_side.append(name)
+        if stream is not self.main:
+            self.on_side[self.sides.index(stream)].append(name)
         self._kept += written
         for each in written:  # a view is written by whoever has written what it is a view of
             if not any(each.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in read):
@@ -112,8 +119,8 @@ def _memory(tensor: Tensor) -> int:
 
 
 @contextmanager
-def two_streams() -> Iterator[Streams]:
-    """Inside, work on the second device is recorded as if by a GPU on two streams."""
+def all_streams() -> Iterator[Streams]:
+    """Inside, work on the second device is recorded as if by a GPU on several streams."""
     streams = Streams()
 
     with (
@@ -122,13 +129,16 @@ def two_streams() -> Iterator[Streams]:
         mock.patch.object(torch.cuda, "current_stream", streams.current),
         mock.patch.object(side_stream, "_used_on"),
         observed(streams.note),
-        side_stream.side_stream_of(streams.main, streams.side),  # type: ignore[arg-type]
+        side_stream.side_streams_of(streams.main, streams.sides),  # type: ignore[arg-type]
     ):
         yield streams
 
 
-def forward(name: str, cache_dir: Path) -> Streams:
-    """A training step's forward pass on a padded batch, as it is recorded."""
+def passes(name: str, cache_dir: Path) -> Streams:
+    """A training step's forward and backward pass on a padded batch, as they are recorded.
+
+    What autograd does on the stream of the forward pass, it does on the main one here.
+    """
     config = load_config(ROOT / "configs" / f"{name}.yaml", ["gt.layers", "2"])
     info, store = data_like(CONFIGURATIONS[name], config, cache_dir, 8)
     model, numbers = build_model(config, info), torch.arange(8).numpy()
@@ -137,16 +147,21 @@ def forward(name: str, cache_dir: Path) -> Streams:
         plan = padded.plan(numbers, padded.classes([numbers]))
         assert plan.capacity is not None
         model, on_device = model.to(DEVICE).train(), numbers_of(plan).to(DEVICE)
-        with two_streams() as streams, seeds_drawn_together():
-            model(padded.assemble(plan.capacity, on_device).batch)
+        with all_streams() as streams, seeds_drawn_together():
+            total = model(padded.assemble(plan.capacity, on_device).batch).sum()
+            with late_sums(total):
+                total.backward()
+            assert all(streams.main.knows(each, each.done) for each in streams.sides)
     return streams
 
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_nothing_is_read_too_early(name: str, tmp_path: Path) -> None:
-    streams = forward(name, tmp_path)
-    assert streams.on_side
+    streams = passes(name, tmp_path)
+    assert streams.on_side[side_stream.BRANCH]
+    for kernel in ("sine_network_forward", "taps_gradient"):
+        assert (kernel in streams.on_side[side_stream.WEIGHTS]) == ("geco" in name)
     assert not streams.races
 
 
@@ -199,7 +214,7 @@ def of_block(shared: str, attention: type[GlobalAttention] = Within) -> Streams:
     batch = GraphBatch(Ragged.from_sizes([2, 3]), torch.zeros(2, 0, dtype=torch.int64))
     with second_device():
         block, batch, h = block.to(DEVICE), batch.to(DEVICE), torch.ones(5, 4).to(DEVICE)
-        with two_streams() as streams, seeds_drawn_together():
+        with all_streams() as streams, seeds_drawn_together():
             block(h * 2, None, batch)
     return streams
 
@@ -208,7 +223,7 @@ def of_block(shared: str, attention: type[GlobalAttention] = Within) -> Streams:
 @pytest.mark.parametrize("shared", SHARED)
 def test_what_both_branches_read_is_made_once_for_both(shared: str, monkeypatch: pytest.MonkeyPatch) -> None:
     streams = of_block(shared)
-    assert streams.on_side
+    assert streams.on_side[side_stream.BRANCH]
     assert not streams.races
     monkeypatch.setattr(SHARED[shared][0], "read_by_all", lambda compute: compute())
     assert of_block(shared).races
@@ -216,13 +231,17 @@ def test_what_both_branches_read_is_made_once_for_both(shared: str, monkeypatch:
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
 def test_an_attention_that_may_read_edge_states_waits() -> None:
-    assert not of_block("derived", Unknown).on_side
+    assert not any(of_block("derived", Unknown).on_side)
 
 
 @pytest.mark.skipif(GPU, reason="streams of its own")
-@pytest.mark.parametrize("end", ["fork", "join"])
-def test_streams_that_do_not_wait_are_noticed(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that begins too early, and one that nobody waits for."""
-    without = {"fork": lambda self, *_: torch.cuda.stream(self._side), "join": lambda *_: None}
-    monkeypatch.setattr(side_stream.SideStream, end, without[end])
+def test_a_stream_that_begins_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_stream.SideStream, "fork", lambda self, *_: torch.cuda.stream(self._side))
+    with pytest.raises(RuntimeError, match="uncaptured work"):
+        of_block("derived")
+
+
+@pytest.mark.skipif(GPU, reason="streams of its own")
+def test_a_stream_that_nobody_waits_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_stream.SideStream, "join", lambda *_: None)
     assert of_block("derived").races

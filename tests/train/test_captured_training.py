@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphbench.config import load_config
 from graphbench.contract import capture_obstacle
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.splits import Splits
-from graphbench.errors import UserError
+from graphbench.errors import RunFailed, UserError
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
@@ -25,8 +25,8 @@ from graphbench.factory.transforms import build_transforms
 from graphbench.layers.blocks.gated_gcn_conv import GatedGCNBlock
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import GraphBatch
-from graphbench.train.reporter import Reporter
-from graphbench.train.step_graph import StepGraphs
+from graphbench.train.reporter import EpochReport, Reporter
+from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.trainer import Trainer
 from graphbench.train.turns import Turns, take_turns, without_pause
 from tests.paths import ROOT
@@ -157,6 +157,47 @@ def test_a_loss_that_hides_its_missing_gradient_is_refused_before_anything_is_re
         monkeypatch.setattr(run.task, "loss", lambda *given: loss(*given).detach().requires_grad_() * 1)
         with pytest.raises((RuntimeError, UserError), match="the loss is not computed from parameters"):
             run.run()
+
+
+class Spoils(Reporter):
+    """Spoils a weight after the first epoch."""
+
+    model: nn.Module
+
+    def epoch(self, report: EpochReport) -> None:
+        next(self.model.parameters()).data.fill_(torch.nan)
+
+
+def test_an_evaluation_is_launched_before_the_losses_are_waited_for(tmp_path: Path) -> None:
+    """The device goes on meanwhile; a loss that is not finite still ends the run."""
+    begun = Spoils()
+    with second_device() as waits:
+        graphs = step_graphs()
+        replays = noted_replays(graphs, waits)
+        run = trainer(tmp_path, "train.capture", "always", graphs=graphs, reporters=(begun,))
+        begun.model = run.model
+        begun.start = lambda report: replays.clear()  # type: ignore[method-assign]
+        with pytest.raises(RunFailed, match="epoch 1, batch 0"):
+            run.run()
+    steps, evaluations = run.loaders.num_train_batches, 2
+    assert len(replays) == 2 * (steps + evaluations)
+    for epoch in (replays[: steps + evaluations], replays[steps + evaluations :]):
+        assert len(set(epoch[steps - 1 :])) == 1, "a replay of the evaluation had to wait"
+
+
+def noted_replays(graphs: StepGraphs, waits: list[str]) -> list[int]:
+    """How often the host had waited before each replay of graphs that are made from here on."""
+    noted: list[int] = []
+    new = graphs.new
+
+    def noting() -> StepGraph:
+        graph = new()
+        replay = graph.replay
+        graph.replay = lambda: (noted.append(len(waits)), replay())[1]  # type: ignore[method-assign]
+        return graph
+
+    graphs.new = noting  # type: ignore[method-assign]
+    return noted
 
 
 @pytest.mark.parametrize("accumulation", ["1", "2"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.train.host_copy import constant_on_host, to_host
+from graphbench.train.host_copy import Arriving, constant_on_host, to_host
 from tests.second_device import DEVICE, GPU, observed, second_device
 
 
@@ -40,6 +40,17 @@ def test_a_constant_is_copied_once() -> None:
         copies = [constant_on_host(there) for _ in range(3)]
         assert len(waits) == 1
     assert all(torch.equal(copy, rows) for copy in copies)
+
+
+def test_numbers_that_were_sent_are_those_of_that_time() -> None:
+    with second_device() as waits:
+        there = torch.tensor([1.5, 2.5]).to(DEVICE)
+        waits.clear()
+        arriving = Arriving(there)
+        later = there * 2
+        assert not waits, "sending waits for nothing"
+        assert arriving.numbers() == [1.5, 2.5]
+        assert Arriving(later).numbers() == [3.0, 5.0]
 
 
 @pytest.mark.skipif(GPU, reason="operations of a GPU are not observed")

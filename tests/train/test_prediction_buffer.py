@@ -35,3 +35,13 @@ def test_a_state_comes_back() -> None:
     assert torch.equal(torch.stack(again.losses), torch.stack(buffer.losses))
     assert torch.equal(torch.cat(again.statistics["mrr"]), torch.cat(buffer.statistics["mrr"]))
     assert again.compute(tiny_task(), ["accuracy"]) == buffer.compute(tiny_task(), ["accuracy"])
+
+
+def test_losses_that_come_after_others_were_sent_are_looked_at_too() -> None:
+    buffer = _filled(1.0)
+    buffer.send_losses()
+    for loss in (2.0, torch.inf):
+        buffer.add(torch.tensor(loss), torch.zeros(2, CLASSES), torch.zeros(2).long())
+    assert buffer.first_non_finite() == 3
+    assert buffer.first_non_finite() is None, "every loss is reported once"
+    assert PredictionBuffer().first_non_finite() is None

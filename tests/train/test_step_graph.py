@@ -112,11 +112,11 @@ def test_trainings_record_on_streams_of_their_own(cuda: Cuda) -> None:
         for _ in range(2):
             made.append(graphs.new())
             made[-1].capture(lambda: None)
-    assert cuda.told == [f"record on {where}" for where in ("A into p", "A into p", "C into q", "C into q")]
+    assert cuda.told == [f"record on {where}" for where in ("A into p", "A into p", "D into q", "D into q")]
     cuda.told.clear()
     made.clear()
     graphs.new().capture(lambda: None)
-    assert cuda.told == ["record on C into r"]
+    assert cuda.told == ["record on D into r"]
 
 
 def test_graphs_end_together(cuda: Cuda) -> None:

@@ -313,6 +313,18 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_names_the_place(tmp_path: Pa
     assert all(tensor.isfinite().all() for tensor in read_checkpoint(trainer._checkpointer.last)["model"].values())
 
 
+def test_it_is_found_before_an_evaluation_that_cannot_stand_it(tmp_path: Path) -> None:
+    class Decomposes(Breaks):
+        def forward(self, batch):
+            prediction = super().forward(batch)
+            if not self.training:
+                torch.linalg.svdvals(prediction)  # raises where a number is NaN
+            return prediction
+
+    with pytest.raises(RunFailed, match=r"epoch 1, batch 4: the training loss is nan"):
+        tiny_trainer(tmp_path, tiny_settings(eval_period=1), model=Decomposes(at=5 + 4)).run()
+
+
 def test_it_is_found_before_the_end_of_a_long_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbench.train.trainer.CHECK_EVERY", 2)
     model = Breaks(at=1)

@@ -13,6 +13,7 @@ from graphbench.ops.circular_conv import cpu
 from graphbench.ops.circular_conv.gpu_kernels import circular_conv_forward, rows_gradient, taps_gradient
 from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
 from graphbench.structures import Ragged
+from graphbench.structures.side_stream import WEIGHTS, join_side, on_side
 from graphbench.structures.size_groups import size_groups
 
 # Nodes up to which n^2 products per channel cost less than the launches of transforms.
@@ -104,14 +105,17 @@ class _CircularConv(torch.autograd.Function):
         of_rows, of_taps = ragged.derived(row_tiles, tiling.rows), sizes.taps.derived(row_tiles, tiling.rows)
         columns = -(-u.shape[1] // known["SPAN"])
         with torch.cuda.device_of(u):
+            if ctx.needs_input_grad[1]:
+                several = constants(u.shape[1], wide, gate is not None, tiling, tiling.graphs)
+                with on_side(WEIGHTS):
+                    taps_gradient[len(of_taps), columns](
+                        u, factor, grad, ragged.ptr, sizes.taps.ptr, of_taps, sizes.ptr, sizes.graphs, dtaps,
+                        u.stride(0), factor.stride(0), grad.stride(0), GRAPHS=tiling.graphs, **several,
+                    )  # fmt: skip
             rows_gradient[len(of_rows), columns](
                 u, filters, factor, grad, ragged.ptr, sizes.first_tap, of_rows, du, du if dgate is None else dgate,
                 u.stride(0), filters.stride(0), factor.stride(0), grad.stride(0), **known,
             )  # fmt: skip
-            if ctx.needs_input_grad[1]:
-                known = constants(u.shape[1], wide, gate is not None, tiling, tiling.graphs) | {"GRAPHS": tiling.graphs}
-                taps_gradient[len(of_taps), columns](
-                    u, factor, grad, ragged.ptr, sizes.taps.ptr, of_taps, sizes.ptr, sizes.graphs, dtaps,
-                    u.stride(0), factor.stride(0), grad.stride(0), **known,
-                )  # fmt: skip
+        if ctx.needs_input_grad[1]:
+            join_side(WEIGHTS)
         return du, dtaps, dgate, None

@@ -82,7 +82,7 @@ class _Attention(torch.autograd.Function):
         inputs = (qkv, k, v)
         (q, k, v), parts = parts_of(*inputs)
         index = loadable(index.contiguous(), wide_of(v.dtype))
-        rows, keys, constants = _constants(q, v, index, mask, p, parts)
+        rows, keys, constants = _constants(q, v, ragged, index, mask, p, parts)
         tiles = ragged.derived(row_tiles, rows)
         (out, exact), normalizer = output_of(v), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
@@ -101,7 +101,7 @@ class _Attention(torch.autograd.Function):
         ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
-        rows, keys, constants = _constants(q, v, ctx.index, ctx.mask, ctx.p, number)
+        rows, keys, constants = _constants(q, v, ragged, ctx.index, ctx.mask, ctx.p, number)
         tiles = ragged.derived(row_tiles, rows)
         parts = normalizer.new_empty(len(tiles), q.shape[1])
         with torch.cuda.device_of(q):
@@ -114,11 +114,11 @@ class _Attention(torch.autograd.Function):
 
 
 def _constants(
-    q: Tensor, v: Tensor, index: Tensor, mask: Decay, p: float, parts: int = 1
+    q: Tensor, v: Tensor, ragged: Ragged, index: Tensor, mask: Decay, p: float, parts: int = 1
 ) -> tuple[int, int, dict[str, Any]]:
     """Queries and keys of a tile, and what else is known when a kernel is compiled."""
     wide = wide_of(v.dtype)
-    rows, keys, warps = attention_block(q, v)
+    rows, keys, warps = attention_block(q, v, ragged)
     return (
         rows,
         keys,

@@ -131,7 +131,7 @@ class _Launch:
     ) -> dict[str, Any]:
         """Constants that are known when a kernel is compiled."""
         wide = wide_of(v.dtype)
-        rows, keys, warps = attention_block(q, v)
+        rows, keys, warps = attention_block(q, v, self.ragged)
         return {
             "SCALE": 1.0 / math.sqrt(q.shape[2]),
             "P": float(self.p),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +12,17 @@ from torch.nn import functional as F
 from graphbench.ops import onednn
 from graphbench.ops.backend import first_order
 
+Product = Callable[[Tensor, Tensor, Tensor | None, bool], Tensor]
+"""A function like :func:`product`."""
 Gradients = Callable[..., tuple[Tensor | None, Tensor | None, Tensor | None]]
 """A function like :func:`gradients`."""
+
+
+class Passes(NamedTuple):
+    """Forward and backward pass of a linear map."""
+
+    product: Product
+    gradients: Gradients
 
 
 def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
@@ -24,7 +33,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
             return of_product, h
         out = F.linear(h, weight, bias)
         return (torch.relu(out) if relu else out), h
-    return Linear.apply(h, weight, bias, relu, gradients)  # type: ignore[no-untyped-call]
+    return Linear.apply(h, weight, bias, relu, Passes(product, gradients))  # type: ignore[no-untyped-call]
 
 
 def linear_parts(h: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -40,8 +49,8 @@ def in_one_piece(h: Tensor) -> bool:
     return device == "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled(device)
 
 
-def _product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """Forward pass in one kernel, but for ReLU without bias."""
+def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """(R, f) forward pass in one kernel, but for ReLU without bias."""
     if bias is None:
         out = torch.mm(h, weight.t())
         return out.relu_() if relu else out
@@ -81,11 +90,11 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, compute: Gradients
+        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, compute: Passes
     ) -> tuple[Tensor, Tensor]:
         """The product, and the rows."""
-        out = _product(h, weight, bias, relu)
-        ctx.compute = compute
+        out = compute.product(h, weight, bias, relu)
+        ctx.compute = compute.gradients
         ctx.parameters = (weight,) if bias is None else (weight, bias)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(h, weight, out if relu else None)

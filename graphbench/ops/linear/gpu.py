@@ -1,4 +1,4 @@
-"""Linear maps of narrow rows: torch's product forward, one Triton kernel or two backward (README)."""
+"""Linear maps of narrow rows: one Triton kernel or torch's product forward, one kernel or two backward (README)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from torch import Tensor
 from graphbench.ops.gpu_launch import has_kernels, product_type, span_of, triton_type, unit_stride, wide_of
 from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
-from graphbench.ops.linear.gpu_kernels import linear_backward
+from graphbench.ops.linear.gpu_kernels import linear_backward, linear_forward
 from graphbench.structures.late_sums import Shares, defer
 
 # Entries of a weight up to which the gradients cost no more than torch's; rows from which that takes reading them 16
 # bytes at a time.
 LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
-# Rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps and stages.
+# Rows up to which the forward pass is the kernel's, rows and channels out of its tiles, channels in at a time.
+SMALL, TALL, WIDE, DEEP = 4096, 32, 32, 64
+# Of the backward pass: rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps,
+# as in the forward pass, and stages.
 ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 64, 32, 32, 32, 4, 3
 # Rows up to which a sum over them is one program's. More are cut into shares, of so many rows at least, most of these,
 # and fewer where the sums are large.
@@ -28,7 +31,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     """See :func:`graphbench.ops.linear.linear_and_rows`; large weights, half precision and autocast take torch code."""
     if not _reaches(h, [weight, *([] if bias is None else [bias])], (len(weight), h.shape[1])):
         return cpu.linear_and_rows(h, weight, bias, relu)
-    arguments = (unit_stride(h), weight.contiguous(), bias, relu, gradients)
+    arguments = (unit_stride(h), weight.contiguous(), bias, relu, cpu.Passes(product, gradients))
     return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
@@ -63,6 +66,21 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
         "num_stages": STAGES,
         "enable_fp_fusion": True,
     }
+
+
+def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """Forward pass of few rows in one kernel, see :func:`graphbench.ops.linear.cpu.product`, which many rows take."""
+    if len(h) > SMALL:
+        return cpu.product(h, weight, bias, relu)
+    f, d = weight.shape
+    out = h.new_empty(len(h), f)
+    with torch.cuda.device_of(h):
+        linear_forward[-(-len(h) // TALL), -(-f // WIDE)](
+            h, weight, weight if bias is None else bias, out, len(h), h.stride(0), BIAS=bias is not None, RELU=relu,
+            IN=d, OUT=f, DEPTH=min(DEEP, span_of(d)), ROWS=TALL, SPAN_OUT=WIDE, DOT=product_type(h.dtype),
+            ACC=triton_type(wide_of(h.dtype)), num_warps=WARPS, enable_fp_fusion=True,
+        )  # fmt: skip
+    return out
 
 
 def gradients(

@@ -1,9 +1,30 @@
-"""Triton kernels of the gradients of linear maps. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
+"""Triton kernels of linear maps and their gradients. Prefixes of names: ``ops/gpu_tiles.py``; equations: README."""
 
 import triton
 import triton.language as tl
 
 from graphbench.ops.gpu_tiles import dot_as, load_tile, store_tile
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def linear_forward(
+    h, weight, bias, out, num_rows, s_h, BIAS: tl.constexpr, RELU: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
+    DEPTH: tl.constexpr, ROWS: tl.constexpr, SPAN_OUT: tl.constexpr, DOT: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """A tile of the activated map: all channels in of ROWS rows, DEPTH at a time."""
+    o_n = tl.program_id(0) * ROWS + tl.arange(0, ROWS).to(tl.int64)
+    o_o = tl.program_id(1) * SPAN_OUT + tl.arange(0, SPAN_OUT)
+    # [ROWS, SPAN_OUT]
+    b_out = tl.zeros([ROWS, SPAN_OUT], dtype=ACC)
+    for i_i in range(0, IN, DEPTH):
+        o_i = i_i + tl.arange(0, DEPTH)
+        b_weight = load_tile(weight, o_o, o_i, OUT, IN, IN, ACC)
+        b_out += dot_as(load_tile(h, o_n, o_i, num_rows, s_h, IN, ACC), tl.trans(b_weight), DOT, ACC)
+    if BIAS:
+        b_out += tl.load(bias + o_o, mask=o_o < OUT, other=0.0).to(ACC)[None, :]
+    if RELU:
+        b_out = tl.where(b_out <= 0.0, 0.0, b_out)
+    store_tile(out, b_out, o_n, o_o, num_rows, OUT)
 
 
 @triton.jit

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from graphbench.registry import register
 from graphbench.tasks.metric import Metric, mean_of_defined, to_double
-from graphbench.tasks.ranks import tie_bounds
+from graphbench.tasks.ranks import Descending
 
 
 class _Ranking(Metric):
@@ -29,28 +29,25 @@ class _Ranking(Metric):
             pred, true = pred[None], true[None]
         else:
             pred, true = pred.T, true.T
-        ordered, order = pred.contiguous().sort(dim=1, descending=True)
-        label = true.contiguous().gather(1, order)
+        rows = Descending.of(pred.contiguous())
+        label = true.contiguous().gather(1, rows.order)
         positive, negative = (label == 1).long(), (label == 0).long()
-        first, last = tie_bounds(ordered)
-        # Positives and negatives at this score or above, and negatives strictly above.
-        positives_to = positive.cumsum(1).gather(1, last)
-        negatives_to = negative.cumsum(1)
-        negatives_above = (negatives_to - negative).gather(1, first)
-        negatives_to = negatives_to.gather(1, last)
-        positives, negatives = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
-        credit = self.credit(
-            to_double(positives_to), to_double(negatives_to), to_double(negatives_above), to_double(negatives)
-        )
+        positives, negatives = positive.sum(1), negative.sum(1)
         return mean_of_defined(
-            (credit * positive).sum(1) / to_double(positives[:, 0]),
-            (positives * negatives)[:, 0] > 0,
+            (self.credit(rows, positive, negative) * positive).sum(1) / to_double(positives),
+            positives * negatives > 0,
             "no task has both positive and negative labels" if len(label) > 1 else "the labels are all alike",
         )
 
     @abstractmethod
-    def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
-        """(T, R): what a positive label at this position of the order contributes."""
+    def credit(self, rows: Descending, positive: Tensor, negative: Tensor) -> Tensor:
+        """(T, R): what a positive label at this position of the order contributes.
+
+        Args:
+            rows: order of the scores.
+            positive: (T, R) 1 where the row there has a positive label, else 0.
+            negative: (T, R) 1 where it has a negative one.
+        """
 
 
 @register("auc", "rocauc")
@@ -60,15 +57,17 @@ class AreaUnderROC(_Ranking):
     Probability that a positive label scores higher than a negative one; equal scores count one half.
     """
 
-    def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
+    def credit(self, rows: Descending, positive: Tensor, negative: Tensor) -> Tensor:
         """Fraction of the negatives below this score, plus half of those at it."""
-        return 1 - (negatives_above + negatives_to) / 2 / negatives.clamp(min=1)
+        negatives = to_double(negative.sum(1, keepdim=True))
+        return 1 - (to_double(rows.above(negative)) + to_double(rows.up_to(negative))) / 2 / negatives.clamp(min=1)
 
 
 @register("ap")
 class AveragePrecision(_Ranking):
     """Average precision: mean over positive labels of the precision among everything scored at least as high."""
 
-    def credit(self, positives_to: Tensor, negatives_to: Tensor, negatives_above: Tensor, negatives: Tensor) -> Tensor:
+    def credit(self, rows: Descending, positive: Tensor, negative: Tensor) -> Tensor:
         """Precision among the rows at this score or above."""
+        positives_to, negatives_to = (to_double(rows.up_to(each)) for each in (positive, negative))
         return positives_to / (positives_to + negatives_to).clamp(min=1)

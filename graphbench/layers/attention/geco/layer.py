@@ -25,6 +25,7 @@ from graphbench.layers.linear import Linear
 from graphbench.ops.circular_conv import circular_conv, reads_columns
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, Ragged
+from graphbench.structures.side_stream import WEIGHTS, join_side, on_side
 
 FILTER_NORMS = ("none", "l1", "l2", "channels")
 PERMUTATIONS = ("natural", "static", "dynamic")
@@ -114,10 +115,12 @@ class GECO(ChannelwiseAttention):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual; the norm is that of the local block."""
-        filters = self.filters(batch)
+        with on_side(WEIGHTS):  # filters depend on no state: the projections need not wait for them
+            filters = self.filters(batch)
         outputs = []
         for order in self._orders(batch):
             *gates, v = self._projections(h, batch, order)
+            join_side(WEIGHTS, *filters)
             v = v.to(torch.promote_types(v.dtype, torch.float32))  # it grows with n: a thousand nodes overflow float16
             for gate, taps in zip(gates, filters, strict=True):
                 v = circular_conv(self.dropout(v), taps, batch.ragged, gate=gate)
