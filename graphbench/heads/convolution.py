@@ -17,7 +17,7 @@ from graphbench.structures import GraphBatch
 
 
 class ConvolutionHead(Head):
-    """y = layer(drop(act(h))); a subclass names the layer.
+    """Convolution onto the prediction, ``y = layer(drop(act(h)))``; a subclass names the layer.
 
     Args:
         layer: from the hidden state to the prediction; reads no edge states.
@@ -45,7 +45,11 @@ class ConvolutionHead(Head):
 
 @register("gcn_node")
 class GCNHead(ConvolutionHead):
-    """Last GCN layer of https://arxiv.org/abs/1609.02907: y = A^ drop(act(h)) W + b.
+    """Last layer of GCN (https://arxiv.org/abs/1609.02907), onto the classes.
+
+    Equation::
+
+        y = A^ drop(act(h)) W + b
 
     Args:
         dim_in: width of the hidden state.
@@ -70,7 +74,11 @@ class GCNHead(ConvolutionHead):
 
 @register("gat_node")
 class GATHead(ConvolutionHead):
-    """Last GAT layer of https://arxiv.org/abs/1710.10903, with one head: y = GAT(drop(act(h))).
+    """Last layer of GAT (https://arxiv.org/abs/1710.10903), onto the classes, with one attention head.
+
+    Equation::
+
+        y = GAT(drop(act(h)))
 
     Args:
         dim_in: width of the hidden state.
