@@ -149,17 +149,17 @@ CASES = {
         f"linear-{wide}": Case(
             linear,
             lambda wide=wide: linear.linear_and_rows(x(70, wide[0]), x(*wide[::-1]), x(wide[1]), True),
-            "linear_backward*",
+            "linear_forward* linear_backward*",
         )
         for wide in ((64, 128), (96, 20))
     },
     "linear-many-rows": Case(
         linear,
         lambda: linear.linear_and_rows(x(3000, 96), x(96, 96), x(96), False),
-        "linear_backward* add_shares",
+        "linear_forward* linear_backward* add_shares",
         8,
     ),
-    "linear-maps": Case(linear, _maps, "linear_backward* add_shares"),
+    "linear-maps": Case(linear, _maps, "linear_forward* linear_backward* add_shares"),
     "propagate": Case(
         propagate,
         lambda: propagate.propagate(LoopedAdjacency(ADJACENCY, lambda: pytest.fail("made")), x(5, 96)),
@@ -229,7 +229,7 @@ def test_linear_maps_of_tf32(capability: int) -> None:
     """One product where torch's may be of tf32, and sums of shares as ever."""
     case = CASES["linear-many-rows"]
     programs = compiled_launches(capability, case.operator, case.call)
-    for (_kernel, program), multiplies in zip(programs, (True, False), strict=True):
+    for (_kernel, program), multiplies in zip(programs, (True, True, False), strict=True):
         check_program(program, torch.float32, capability, tensor_cores=multiplies, parts=False)
         check_machine_code(program, tensor_cores=multiplies, allowed=case.allowed)
 
