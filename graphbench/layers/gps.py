@@ -69,9 +69,13 @@ class GPSBlock(Block):
         edges = edges or [None] * len(sublayers)
         after_local = dropout if local_dropout is None else local_dropout
         self.branches: Modules[SubLayer] = Modules(
-            SubLayer(layer, make_norm(norm, dim), dropout=rate, edges=edge_set)
+            SubLayer(
+                layer,
+                make_norm(norm, dim),
+                dropout=after_local if isinstance(layer, LocalLayer) else dropout,
+                edges=edge_set,
+            )
             for layer, edge_set in zip(sublayers, edges, strict=True)
-            for rate in [after_local if isinstance(layer, LocalLayer) else dropout]
         )
         self.feed_forward = FeedForward(dim, act=act, dropout=dropout)
         self.norm_out = make_norm(norm, dim)

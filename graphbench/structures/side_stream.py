@@ -20,7 +20,7 @@ from torch import Tensor
 T = TypeVar("T")
 BRANCH, WEIGHTS = 0, 1
 """Side streams: for a sublayer beside others, and for what depends on parameters and sizes, as implicit filters do."""
-NUMBER = 2
+SIDE_STREAMS = 2
 """Number of side streams."""
 
 
@@ -94,7 +94,7 @@ _open: Sequence[SideStream] = ()
 
 @contextmanager
 def side_streams_of(main: torch.cuda.Stream, sides: Sequence[torch.cuda.Stream]) -> Iterator[None]:
-    """Inside, :func:`on_side` queues work on one of these :data:`NUMBER` streams beside ``main``, the current one."""
+    """Inside, :func:`on_side` queues work on one of these :data:`SIDE_STREAMS` beside ``main``, the current stream."""
     global _open
     before, _open = _open, [SideStream(main, side) for side in sides]
     try:

@@ -127,9 +127,8 @@ class CapturedEvaluation:
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but evaluation could not be captured: {failed}") from failed
-            logger.info(
-                "evaluating batch by batch, without capturing: %s", str(failed)
-            )  # a record must not keep its frames
+            reason = str(failed)  # a record of the error itself would keep its frames, and their tensors
+            logger.info("evaluating batch by batch, without capturing: %s", reason)
             self._given_up = True
             self._passes.clear()
             return None

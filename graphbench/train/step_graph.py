@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from graphbench.structures.side_stream import NUMBER, side_streams_of
+from graphbench.structures.side_stream import SIDE_STREAMS, side_streams_of
 
 
 @functools.cache
@@ -132,7 +132,7 @@ class CudaStepGraphs(StepGraphs):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream, *self._sides = (torch.cuda.Stream(device) for _ in range(1 + NUMBER))
+        self._stream, *self._sides = (torch.cuda.Stream(device) for _ in range(1 + SIDE_STREAMS))
         self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:

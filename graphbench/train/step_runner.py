@@ -115,9 +115,8 @@ class StepRunner:
         except CaptureFailed as failed:
             if self._required:
                 raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
-            logger.info(
-                "training step by step, without capturing: %s", str(failed)
-            )  # a record must not keep its frames
+            reason = str(failed)  # a record of the error itself would keep its frames, and their tensors
+            logger.info("training step by step, without capturing: %s", reason)
             if begins_group and self._captured is not None:
                 self._captured.forget_gradients()
             self._captured = None

@@ -47,7 +47,18 @@ Using = Callable[[str], Callable[..., Tensor]]
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
-    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8, TALL=16, WIDE=16, DEEP=16)
+    set_kernels(
+        monkeypatch,
+        "linear",
+        ROWS=16,
+        DEPTH=16,
+        SPAN_IN=16,
+        SPAN_OUT=16,
+        SHARE=8,
+        FORWARD_ROWS=16,
+        FORWARD_OUT=16,
+        FORWARD_IN=16,
+    )
 
 
 def rows(*shapes: tuple[int, ...]) -> list[Tensor]:

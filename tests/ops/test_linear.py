@@ -31,7 +31,18 @@ if KERNELS:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles of rows, columns in and columns out, and several shares where many rows are cut into shares."""
-    set_kernels(monkeypatch, "linear", ROWS=16, DEPTH=16, SPAN_IN=16, SPAN_OUT=16, SHARE=8, TALL=16, WIDE=16, DEEP=16)
+    set_kernels(
+        monkeypatch,
+        "linear",
+        ROWS=16,
+        DEPTH=16,
+        SPAN_IN=16,
+        SPAN_OUT=16,
+        SHARE=8,
+        FORWARD_ROWS=16,
+        FORWARD_OUT=16,
+        FORWARD_IN=16,
+    )
 
 
 def case(
@@ -116,7 +127,7 @@ def test_large_weights_and_many_odd_rows_take_the_products_of_torch(
 @of_kernels
 @pytest.mark.parametrize("bias", [True, False])
 def test_many_rows_take_the_product_of_torch_forward(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_kernels(monkeypatch, "linear", SMALL=20, linear_forward=None)
+    set_kernels(monkeypatch, "linear", FORWARD_MOST=20, linear_forward=None)
     using, inputs = case(33, "relu", bias)
     assert_same(using("gpu"), using("reference"), inputs)
 

@@ -67,7 +67,7 @@ class Streams:
 
     def __init__(self) -> None:
         self.main = Stream(recorded=True)
-        self.sides = [Stream() for _ in range(side_stream.NUMBER)]
+        self.sides = [Stream() for _ in range(side_stream.SIDE_STREAMS)]
         self.races: list[str] = []
         self.on_side: list[list[str]] = [[] for _ in self.sides]
         self._current = self.main

@@ -18,7 +18,7 @@ from graphbench.structures.late_sums import Shares, defer
 # bytes at a time.
 LARGEST, MANY, ALIGNED = 48 * 1024, 2048, 4
 # Rows up to which the forward pass is the kernel's, rows and channels out of its tiles, channels in at a time.
-SMALL, TALL, WIDE, DEEP = 4096, 32, 32, 64
+FORWARD_MOST, FORWARD_ROWS, FORWARD_OUT, FORWARD_IN = 4096, 32, 32, 64
 # Of the backward pass: rows, channels in and channels out of a tile; rows that a sum over rows takes at a time; warps,
 # as in the forward pass, and stages.
 ROWS, SPAN_IN, SPAN_OUT, DEPTH, WARPS, STAGES = 64, 32, 32, 32, 4, 3
@@ -70,15 +70,15 @@ def constants(channels_in: int, channels_out: int, dtype: torch.dtype) -> dict[s
 
 def product(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
     """Forward pass of few rows in one kernel, see :func:`graphbench.ops.linear.cpu.product`, which many rows take."""
-    if len(h) > SMALL:
+    if len(h) > FORWARD_MOST:
         return cpu.product(h, weight, bias, relu)
     f, d = weight.shape
     out = h.new_empty(len(h), f)
     with torch.cuda.device_of(h):
-        linear_forward[-(-len(h) // TALL), -(-f // WIDE)](
+        linear_forward[-(-len(h) // FORWARD_ROWS), -(-f // FORWARD_OUT)](
             h, weight, weight if bias is None else bias, out, len(h), h.stride(0), BIAS=bias is not None, RELU=relu,
-            IN=d, OUT=f, DEPTH=min(DEEP, span_of(d)), ROWS=TALL, SPAN_OUT=WIDE, DOT=product_type(h.dtype),
-            ACC=triton_type(wide_of(h.dtype)), num_warps=WARPS, enable_fp_fusion=True,
+            IN=d, OUT=f, DEPTH=min(FORWARD_IN, span_of(d)), ROWS=FORWARD_ROWS, SPAN_OUT=FORWARD_OUT,
+            DOT=product_type(h.dtype), ACC=triton_type(wide_of(h.dtype)), num_warps=WARPS, enable_fp_fusion=True,
         )  # fmt: skip
     return out
 
