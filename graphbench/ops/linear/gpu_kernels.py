@@ -57,17 +57,17 @@ def linear_backward(
         i_share = i_tile // of_weight
         o_o = i_tile % of_weight // columns * SPAN_OUT + tl.arange(0, SPAN_OUT)
         last = tl.minimum((i_share + 1) * share, num_rows)
-        # [SPAN_OUT, SPAN_IN], [SPAN_OUT]
-        b_dweight, b_dbias = tl.zeros([SPAN_OUT, SPAN_IN], dtype=ACC), tl.zeros([SPAN_OUT], dtype=ACC)
+        # [SPAN_OUT, SPAN_IN]; [DEPTH, SPAN_OUT], summed over its rows once: sums of a column are barriers
+        b_dweight, b_dbias = tl.zeros([SPAN_OUT, SPAN_IN], dtype=ACC), tl.zeros([DEPTH, SPAN_OUT], dtype=ACC)
         for i_n in range(i_share * share, last, DEPTH):
             o_n = i_n + tl.arange(0, DEPTH).to(tl.int64)
             b_grad = load_gradient(grad, out, o_n, o_o, last, s_grad, RELU, OUT, ACC)
             b_dweight += dot_as(tl.trans(b_grad), load_tile(h, o_n, o_i, last, s_h, IN, ACC), DOT, ACC)
-            b_dbias += tl.sum(b_grad, 0)
+            b_dbias += b_grad
         p_part = parts + i_share.to(tl.int64) * (OUT * IN + OUT)
         store_tile(p_part, b_dweight, o_o, o_i, OUT, IN)
         if i_tile % columns == 0:
-            tl.store(p_part + OUT * IN + o_o, b_dbias.to(parts.dtype.element_ty), mask=o_o < OUT)
+            tl.store(p_part + OUT * IN + o_o, tl.sum(b_dbias, 0).to(parts.dtype.element_ty), mask=o_o < OUT)
     elif OF_ROWS:
         o_n = (i_tile - of_weight * shares) // columns * ROWS + tl.arange(0, ROWS).to(tl.int64)
         # [ROWS, SPAN_IN]
