@@ -40,6 +40,7 @@ from graphbench.errors import ContractError, UserError, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from torch import nn
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -305,7 +306,8 @@ def construct(
 
     Raises:
         TypeError: a parameter without default has a value in neither.
-        ContractError: a module whose constructor does not call that of ``nn.Module``.
+        ContractError: a module whose constructor does not call that of ``nn.Module``, or that keeps modules or
+            parameters where PyTorch does not find them.
     """
     values: dict[str, Any] = {}
     settings: dict[str, type] = {}
@@ -325,11 +327,33 @@ def construct(
     for argument, settings_class in settings.items():
         values[argument] = settings_class(**fields[argument])
     made = component(**values)
-    if hasattr(component, "register_module") and "_modules" not in vars(made):
-        raise ContractError(
-            f"{plug_ins.place(component)}: {component.__qualname__}.__init__ must call super().__init__() first"
-        )
+    if hasattr(component, "register_module"):
+        _check_module(component, made)
     return made
+
+
+def _check_module(component: Callable[..., Any], made: nn.Module) -> None:
+    """Refuses a module of which PyTorch does not know all: what it does not know is never trained, saved or moved.
+
+    Raises:
+        ContractError: without ``super().__init__()``; modules or parameters in a list, a tuple or a dictionary alone.
+    """
+    who = f"{plug_ins.place(component)}: {component.__qualname__}"
+    if "_modules" not in vars(made):
+        raise ContractError(f"{who}.__init__ must call super().__init__() first")
+    known = {id(each) for each in (*made.modules(), *made.parameters())}
+    for module in made.modules():
+        for name, value in vars(module).items():
+            if not isinstance(value, list | tuple | dict):
+                continue
+            lost = [x for x in (value.values() if isinstance(value, dict) else value) if id(x) not in known]
+            kind = "Module" if any(hasattr(type(x), "register_module") for x in lost) else "Parameter"
+            if kind == "Module" or any(getattr(x, "requires_grad", None) is True and x.is_leaf for x in lost):
+                container = f"nn.{kind}{'Dict' if isinstance(value, dict) else 'List'}"
+                raise ContractError(
+                    f"{who}: '{name}' of {type(module).__qualname__} is a {type(value).__name__} of {kind.lower()}s, "
+                    f"which PyTorch neither trains nor saves nor moves to a device; make it an {container}."
+                )
 
 
 def _check_contract(namespace: str, component: Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,29 @@ def test_a_refusal_by_a_plug_in_has_key_and_place(folder: Path, capsys: pytest.C
     assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 2
     place = re.escape(str(folder / "hers.py"))
     assert re.search(rf": gt\.layer_type: dim is odd \({place}:10: in Hers\.__init__\)", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "message"),
+    [
+        ('@register("Hers")', "", r"unknown configuration key 'gt\.Hers\.gain'.* Of plug-ins: (none, is a line @|\w)"),
+        ("FromContext[int]", "FromContext[int], gain", r"'gain' of Hers is no key .*annotate it in .*hers\.py:\d+"),
+    ],
+)  # fmt: skip
+def test_keys_of_a_plug_in_that_are_none(
+    folder: Path, capsys: pytest.CaptureFixture[str], written: str, instead: str, message: str
+) -> None:
+    (folder / "hers.py").write_text(ATTENTION.replace(written, instead, 1))
+    command = ["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers", "gt.Hers.gain", "2.0"]
+    assert main(command) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_loss_that_is_nan_may_come_from_a_plug_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    later = "seen.append(0); return self.lin(h) / (len(seen) < 4)"
+    (folder / "hers.py").write_text(ATTENTION.replace("return self.lin(h)", later).replace("import sys", "seen = []"))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 3
+    assert re.search(r"the training loss is .* It may come from .*hers\.py", capsys.readouterr().err)
 
 
 def test_every_file_of_a_package_is_the_users(
@@ -162,6 +185,7 @@ def test_what_a_loss_returns_is_looked_at(returned: object) -> None:
 @pytest.mark.parametrize("returned", [None, "0.5", torch.ones(3)])
 def test_what_a_metric_returns_is_looked_at(returned: object) -> None:
     class Hers(Metric):
+        maximize = True
         kinds = ("binary",)
 
         def value(self, pred: Tensor, true: Tensor) -> Any:
@@ -177,6 +201,7 @@ def test_what_others_score_after_it_is_not_changed_in_place(base: type, changed:
     """A metric that zeroes the predictions gave all metrics after it another value."""
 
     class Hers(base):
+        maximize = True
         kinds = ("binary",)
 
         def value(self, pred: Tensor, true: Tensor, real: object = None) -> Any:
@@ -209,6 +234,42 @@ def test_a_module_that_was_never_initialised() -> None:
         ContractError, match=r"test_plug_ins\.py:\d+: .*Hers\.__init__ must call super\(\)\.__init__\(\)"
     ):
         registry.construct(Hers, {})
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (lambda: [nn.Linear(2, 2)], r"'parts' of \S*Hers is a list of modules, .*; make it an nn\.ModuleList"),
+        (lambda: {"a": nn.Linear(2, 2)}, r"is a dict of modules, .* make it an nn\.ModuleDict"),
+        (lambda: (nn.Parameter(torch.ones(2)),), r"is a tuple of parameters, .* make it an nn\.ParameterList"),
+    ],
+)
+def test_modules_that_pytorch_does_not_know(kept: Callable[[], object], message: str) -> None:
+    """They were never trained, and the trained model predicted by what the generator gave them."""
+
+    class Hers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = kept()
+
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Hers()
+
+    for component in (Hers, Holder):
+        with pytest.raises(ContractError, match=r"test_plug_ins\.py:\d+: .*" + message):
+            registry.construct(component, {})
+
+
+def test_lists_of_what_pytorch_knows_are_views() -> None:
+    class Hers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(2, 2)
+            self.parts, self.widths, self.names = [self.first, self.first.weight, None], [2, 2], {"a": torch.ones(2)}
+
+    registry.construct(Hers, {})
 
 
 class Short(GlobalAttention):

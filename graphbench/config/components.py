@@ -7,7 +7,7 @@ of the constructors. A parameter that the context fills may be set there as well
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from graphbench import plug_ins, registry
@@ -108,14 +108,20 @@ def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:
             )
 
 
+def names_of_plug_ins(namespaces: Iterable[str]) -> str:
+    """A sentence on what plug-ins have registered in some namespaces; empty where there are no plug-ins."""
+    if not plug_ins.loaded():
+        return ""
+    own = sorted({name for namespace in namespaces for name in registry.names_of_users(namespace)})
+    return f" Of plug-ins: {', '.join(own) or 'none, is a line @register missing?'}."
+
+
 def _unknown_component(
     schema: Mapping[str, Key], name: str, component: str, allowed: list[str], where: str
 ) -> UserError:
     """The message about a component that ``name`` does not know; says which keys know it."""
     error = unknown(f"name in {name}", component, allowed, where, listed="graphbench list")
-    if plug_ins.loaded():
-        own = sorted({known for space in schema[name].namespaces for known in registry.names_of_users(space)})
-        error = UserError(f"{error} Of plug-ins: {', '.join(own) or 'none, is a line @register missing?'}.")
+    error = UserError(f"{error}{names_of_plug_ins(schema[name].namespaces)}")
     known = [other for other, key in schema.items() if any(component in registry.names(n) for n in key.namespaces)]
     return UserError(f"{error} '{component}' is a name for {', '.join(known)}.") if known else error
 

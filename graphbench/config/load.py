@@ -17,6 +17,7 @@ from graphbench.config.components import (
     check_names,
     component_of_section,
     encoding_keys,
+    names_of_plug_ins,
     open_sections,
     sections_in_use,
     settable_keys,
@@ -139,12 +140,18 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         if value is None:
             return None
         raise UserError(f"{where}: {name} is a section of keys, received {value!r}.")
+    if owner and argument in registry.parameters(owner):
+        raise UserError(
+            f"{where}: the parameter '{argument}' of {component} is no key (its type cannot be written in YAML); "
+            f"annotate it in {plug_ins.place(owner)}, e.g. {argument}: float."
+        )
     if owner:
         raise unknown(f"argument of {component}", argument, arguments, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     candidates, meant = _candidates(schema, name), _elsewhere(schema, name)
-    raise unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
+    error = unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
+    raise UserError(f"{error}{names_of_plug_ins(namespaces_of_group(group))}") if argument else error
 
 
 def _elsewhere(schema: Mapping[str, Key], name: str) -> str | None:

@@ -24,7 +24,8 @@ class Undefined(Exception):
 class Metric(ABC):
     """A number that says how good predictions are.
 
-    A subclass names the kinds of task it is for and computes :meth:`value` from aligned tensors. Where the metric has
+    A subclass names the kinds of task it is for, says whether larger values are better and computes :meth:`value` from
+    aligned tensors. Where the metric has
     no value (no rows, one class only, all labels missing, NaN among the predictions) calling it gives NaN and
     :attr:`reason` says why; it never raises because of the numbers it gets.
 
@@ -36,21 +37,26 @@ class Metric(ABC):
     Attributes:
         registered_name: set by :func:`~graphbench.registry.register`.
         kinds: of task that it is for, some of ``binary``, ``multiclass``, ``multilabel``, ``regression``, ``subtoken``.
-        maximize: True when larger values are better.
+        maximize: True when larger values are better; without a default, because epochs are chosen by it.
         needs_order: rows belong together by their order; refused where several processes take turns with them.
         reason: why the last call gave NaN; None when it gave a number.
     """
 
-    maximize: ClassVar[bool] = True
+    maximize: ClassVar[bool]
     needs_order: ClassVar[bool] = False
     registered_name: ClassVar[str] = ""
     kinds: ClassVar[tuple[TaskKind, ...]] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Refuses a metric that can be computed but says of no kind of task that it is for it."""
+        """Refuses a metric that can be computed but does not say for which kinds of task, or its direction."""
         super().__init_subclass__(**arguments)
         if cls.kinds or not has_abstract_methods(cls):
             check_kinds(cls, cls.kinds)
+        if not has_abstract_methods(cls) and not isinstance(getattr(cls, "maximize", None), bool):
+            raise TypeError(
+                f"{cls.__qualname__}: maximize must say whether larger values are better, maximize = True as for "
+                "accuracy or maximize = False as for an error; the best epoch is chosen by it"
+            )
 
     def __init__(self, task_type: FromContext[str], out_dim: FromContext[int], thresh: FromContext[float] = 0.5):
         self.kind: TaskKind = kind_of(task_type, out_dim)

@@ -92,8 +92,10 @@ def check_gradients(subject: Subject, batch: GraphBatch, without: frozenset[str]
     """
     subject.module.eval()
     subject.module.zero_grad(set_to_none=True)
-    loss = _total(value * torch.cos(torch.arange(value.numel())).view_as(value) for value in subject(batch).values())
-    loss.backward()
+    _differentiate(
+        subject.module,
+        _total(value * torch.cos(torch.arange(value.numel())).view_as(value) for value in subject(batch).values()),
+    )
     for name, parameter in subject.module.named_parameters():
         if name in without:
             _require(parameter.grad is None, f"{name} should get no gradient")
@@ -133,7 +135,7 @@ def check_untouched(subject: Subject, batch: GraphBatch) -> None:
     """Forward and backward leave the batch as it was."""
     before = {name: value.clone() for name, value in tensors_of(batch)}
     subject.module.train()
-    _total(subject(batch).values()).backward()
+    _differentiate(subject.module, _total(subject(batch).values()))
     subject.module.zero_grad(set_to_none=True)
     after = dict(tensors_of(batch))
     _require(after.keys() == before.keys(), "something was added to the batch, or taken from it")
@@ -162,7 +164,7 @@ def check_determinism(subject: Subject, batch: GraphBatch) -> None:
         subject.module.zero_grad(set_to_none=True)
         torch.manual_seed(11)
         outputs = subject(batch)
-        _total(value * value for value in outputs.values()).backward()
+        _differentiate(subject.module, _total(value * value for value in outputs.values()))
         gradients = [p.grad.clone() for p in subject.module.parameters() if p.grad is not None]
         results.append([value.detach() for value in outputs.values()] + gradients)
     subject.module.load_state_dict(state)
@@ -189,6 +191,21 @@ CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {
     "state_dict": check_state_dict,
     "determinism": check_determinism,
 }
+
+
+def _differentiate(module: nn.Module, total: Tensor) -> None:
+    """Gradients of a sum of outputs, which a module without parameters has none of.
+
+    Raises:
+        AssertionError: the outputs do not depend on the parameters.
+    """
+    if total.requires_grad:
+        total.backward()
+    else:
+        _require(
+            not any(parameter.requires_grad for parameter in module.parameters()),
+            "the outputs depend on no parameter: are they detached, or the inputs themselves?",
+        )
 
 
 def _rows_of(value: Tensor, batch: GraphBatch, graph: int, level: str) -> Tensor:

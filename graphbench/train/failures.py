@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from graphbench import plug_ins
 from graphbench.errors import Interrupted, RunFailed
 
 # Gloo's errors are RuntimeErrors. Most begin with the file that raised them; when one operation of a process has
@@ -38,7 +39,7 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
     return RunFailed(
         f"epoch {epoch}, batch {batch}: the training loss is {value}. "
         "Lower optim.base_lr, warm up longer (optim.num_warmup_epochs), clip gradients (optim.clip_grad_norm: True), "
-        f"or use precision 32-true. {_kept(last)}"
+        f"or use precision 32-true.{_code_of_users()} {_kept(last)}"
     )
 
 
@@ -111,6 +112,14 @@ def lost_processes_told() -> Iterator[None]:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its type where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _code_of_users() -> str:
+    """Advice where plug-ins have a part in what failed."""
+    plugins = plug_ins.loaded()
+    return (
+        f" It may come from {' or '.join(plugins)}: look for divisions, roots and logarithms of 0." if plugins else ""
+    )
 
 
 def _kept(last: Path) -> str:

@@ -60,6 +60,14 @@ def test_a_class_without_kinds_is_refused(base, kinds):
     assert has_abstract_methods(type("Open", (base,), {}))  # what derives from it says so
 
 
+def test_a_metric_says_which_values_are_better():
+    """An error without a direction was maximized, and the worst epoch was the best."""
+    members = {"value": lambda self, pred, true: pred.sum(), "kinds": ("binary",)}
+    with pytest.raises(TypeError, match=r"Mine: maximize must say whether larger values are better"):
+        type("Mine", (Metric,), members)
+    assert not type("Error", (Metric,), {**members, "maximize": False}).maximize
+
+
 def test_a_base_class_of_metrics_needs_no_kinds():
     assert StatisticMetric.kinds == ()
 

@@ -98,6 +98,13 @@ class Narrow(Sound):
         return super().forward(h, e, batch)[:, 1:]
 
 
+class Detached(Sound):
+    """Learns nothing."""
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return super().forward(h, e, batch).detach()
+
+
 class Local(LocalLayer):
     """States as they came, mapped."""
 
@@ -113,6 +120,7 @@ BROKEN = [
     (Mixing, "batch_independence: h of graph 0 depends on its batch-mates"),
     (Ordered, "permutation: h depends on the numbering"),
     (Idle, "gradients: no gradient reaches lin.weight"),
+    (Detached, "gradients: the outputs depend on no parameter: are they detached, or the inputs themselves?"),
     (Writing, "untouched: edge_index of the batch was modified"),
     (Counting, "determinism: the same seed gives other outputs"),
     (NeedsGraphs, "corner_cases: "),

@@ -15,6 +15,7 @@ class Accuracy(Metric):
     NaN when every label is missing.
     """
 
+    maximize = True
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
@@ -33,6 +34,7 @@ class BalancedAccuracy(Metric):
     As in the benchmark's own code, a class that is predicted but does not occur counts as a class with recall 0.
     """
 
+    maximize = True
     kinds = ("binary", "multiclass")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ class R2(Metric):
     1 - sum (pred - true)^2 / sum (true - mean)^2; columns with constant targets are left out, NaN when all are.
     """
 
+    maximize = True
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
@@ -30,6 +31,7 @@ class R2(Metric):
 class SpearmanCorrelation(Metric):
     """Rank correlation (Spearman); columns with constant targets or predictions are left out, NaN when all are."""
 
+    maximize = True
     kinds = ("regression",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ class _Hits(Metric):
     another measure: ranks inside every graph.
     """
 
+    maximize = True
     kinds = ("binary",)
     k: int
 

@@ -35,6 +35,7 @@ class LinkRanking(StatisticMetric):
         The mean runs over all graphs of a split. GraphGPS averages per batch and weights batches by their pairs.
     """
 
+    maximize = True
     kinds = ("binary",)
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
@@ -54,6 +55,7 @@ class CandidateMRR(Metric):
         needs_order: rows belong together by their order, which no other metric reads.
     """
 
+    maximize = True
     kinds = ("binary",)
     needs_order = True
 

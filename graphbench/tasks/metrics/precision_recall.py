@@ -18,6 +18,7 @@ from graphbench.tasks.subtokens import set_sizes
 
 
 class _PerClass(Metric):
+    maximize = True
     kinds = ("binary", "multiclass", "subtoken")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
@@ -86,6 +87,7 @@ class MicroF1(Metric):
     2 TP / (2 TP + FP + FN), counted over all classes (the accuracy, for multiclass) or all known labels together.
     """
 
+    maximize = True
     kinds = ("multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:

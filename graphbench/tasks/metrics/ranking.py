@@ -18,6 +18,7 @@ from graphbench.tasks.ranks import Descending
 
 
 class _Ranking(Metric):
+    maximize = True
     kinds = ("binary", "multiclass", "multilabel")
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
