@@ -80,6 +80,7 @@ TESTED_THROUGH = {
     "train/schedule.py": "train/test_trainer.py",
     "train/signals.py": "train/test_checkpointer.py",
     "train/state.py": "train/test_checkpointer.py",
+    "train/unreached.py": "test_plug_ins.py",
     "testing": "testing/test_layers.py",
     "transforms/algorithms/all_pairs.py": "transforms/test_shortest_paths.py",
     "transforms/context.py": "transforms/test_contract.py",

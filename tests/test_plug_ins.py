@@ -104,6 +104,17 @@ def test_a_loss_that_is_nan_may_come_from_a_plug_in(folder: Path, capsys: pytest
     assert re.search(r"the training loss is .* It may come from .*hers\.py", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("detached", [False, True])
+def test_parameters_that_no_gradient_reaches_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], detached: bool
+) -> None:
+    (folder / "hers.py").write_text(ATTENTION.replace("self.lin(h)", "self.lin(h).detach()") if detached else ATTENTION)
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 0
+    told = re.findall("the loss does not depend on .*", capsys.readouterr().err)
+    assert bool(told) is detached
+    assert all(re.search(r"on \S+\.lin\.weight, \S+\.lin\.bias, which no gradient reaches", line) for line in told)
+
+
 def test_every_file_of_a_package_is_the_users(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ class Trainer:
         self.settings = settings
         self.state = TrainerState()
         self._adapter = BatchAdapter(model, fabric.precision.weights)
-        self._step = TrainingStep(fabric, fabric.setup(self._adapter), optimizer, task, settings)
+        self._step = TrainingStep(fabric, fabric.setup(self._adapter), model, optimizer, task, settings)
         self._capture = Capture(fabric, loaders, model, task, optimizer, settings, graphs)
         self._predict = Predictor(fabric, self._adapter)
         self._frozen_norms = frozen_norms(model)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from graphbench.structures import DeviceBatch
@@ -20,6 +21,9 @@ from graphbench.train.precision import Precision
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_parts import BACKWARD, FORWARD, OPTIMIZER, part
 from graphbench.train.tally import StepOutput
+from graphbench.train.unreached import unreached
+
+logger = logging.getLogger("graphbench")
 
 
 class TrainingStep:
@@ -28,6 +32,7 @@ class TrainingStep:
     Args:
         fabric: launched.
         forward: forward pass of the model, from ``fabric.setup``.
+        model: the model, whose parameters have names.
         optimizer: optimizer of its parameters.
         task: loss.
         settings: clipping.
@@ -37,10 +42,17 @@ class TrainingStep:
     """
 
     def __init__(
-        self, fabric: Fabric, forward: Forward, optimizer: Optimizer, task: Task, settings: TrainerSettings
+        self,
+        fabric: Fabric,
+        forward: Forward,
+        model: nn.Module,
+        optimizer: Optimizer,
+        task: Task,
+        settings: TrainerSettings,
     ) -> None:
         self._fabric = fabric
         self._forward = forward
+        self._model = model
         self._optimizer = optimizer
         self._task = task
         self._settings = settings
@@ -96,12 +108,14 @@ class TrainingStep:
         return pred, true, loss, loss if auxiliary_loss is None else loss + auxiliary_loss
 
     def _check_gradients(self) -> None:
-        """Refuses a first backward pass that has reached no parameter: training would move none, without a word."""
+        """Refuses a first backward pass that has reached no parameter, and tells of layers of users that it has not."""
         if not self._has_gradients and self.exchange is None:
             groups = self._optimizer.param_groups
             self._has_gradients = any(each.grad is not None for group in groups for each in group["params"])
             if not self._has_gradients:
                 raise Detached
+            if sentence := unreached(self._model):
+                logger.warning(sentence)
 
     def update(self) -> None:
         """Clips the gradients and moves the parameters by them."""

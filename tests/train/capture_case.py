@@ -145,7 +145,7 @@ def training(
     optimizer = build_optimizer(config, model)
     fabric = _fabric(config, precision)
     adapter = BatchAdapter(model, torch.float64 if dtype == torch.float64 else None)
-    step = TrainingStep(fabric, fabric.setup(adapter), optimizer, task, build_settings(config, info))
+    step = TrainingStep(fabric, fabric.setup(adapter), model, optimizer, task, build_settings(config, info))
     graphs = step_graphs() if graphs is None else graphs
     captured = CapturedSteps(graphs, loaders, step, model, optimizer, DEVICE, accumulates)
     predict = Predictor(fabric, adapter)
