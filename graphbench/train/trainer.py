@@ -122,7 +122,7 @@ class Trainer:
 
         Raises:
             RunFailed: the loss is not finite, or memory is exhausted; the last state is kept.
-            Interrupted: Ctrl-C, SIGTERM, SIGHUP or SIGXCPU; the state is saved.
+            Interrupted: Ctrl-C, SIGTERM, SIGHUP, SIGXCPU or a closed output pipe; the state is saved.
             UserError: the selecting metric is not computed, or the state does not fit the model.
         """
         forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
