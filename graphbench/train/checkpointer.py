@@ -77,19 +77,26 @@ class Checkpointer:
         self._saved_at = time.monotonic()
         self._save_seconds = self._saved_at - start
 
-    def _write(self, content: dict[str, Any]) -> None:
-        self.last.parent.mkdir(parents=True, exist_ok=True)
+    def save_best(self, best: dict[str, Any]) -> None:
+        """Writes ``best.ckpt`` alone, where it changed: of a run whose state is not worth keeping."""
+        if self._fabric.is_global_zero and best["epoch"] != self._best_epoch:
+            self._replace(self.best, best)
+            self._best_epoch = best["epoch"]
+
+    def _replace(self, path: Path, content: dict[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         record = self._run.record
         facts = {"format": FORMAT, "run": None if record is None else vars(record.own_identity)}
+        with atomic.replacing(path) as file:
+            torch.save({**facts, **content}, file)
+
+    def _write(self, content: dict[str, Any]) -> None:
         # The best model first: a run that is killed between the two, and had ended, writes no checkpoint any more.
         best = content.get("best")
-        if best is not None and best["epoch"] != self._best_epoch:
-            with atomic.replacing(self.best) as file:
-                torch.save({**facts, **best}, file)
-            self._best_epoch = best["epoch"]
+        if best is not None:
+            self.save_best(best)
         waiting = self.last.with_name("next.ckpt")
-        with atomic.replacing(waiting) as file:
-            torch.save({**facts, **content}, file)
+        self._replace(waiting, content)
         # Killed between the next two lines: there is no last.ckpt, and previous.ckpt is taken.
         if self.last.is_file():
             self.last.replace(self.previous)

@@ -18,7 +18,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError, is_out_of_memory
+from graphbench.errors import RunFailed, UserError, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
@@ -269,12 +269,20 @@ class Trainer:
     # ------------------------------------------------------------------ failures and checkpoints
 
     def _check_losses(self) -> None:
-        """Ends all processes where a loss of one is not finite: they would wait for each other."""
+        """Ends all processes where a loss of one is not finite: they would wait for each other.
+
+        Raises:
+            RunFailed: with the best epoch's model saved; the state that diverged is not.
+        """
         batch = self.state.buffer.first_non_finite()
         failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]))
         for failed in gather_objects(failure, self.fabric):
             if failed is not None:
-                raise non_finite_loss(self.state.epoch, *failed, self._checkpointer.last)
+                error, best = non_finite_loss(self.state.epoch, *failed, self._checkpointer.last), self.state.best
+                if best is None or not self.settings.enable_ckpt:
+                    raise error
+                self._checkpointer.save_best(vars(best))
+                raise RunFailed(f"{error} The model of the best epoch, {best.epoch}, is in {self._checkpointer.best}.")
 
     def _save_within_epoch(self, done: int, start: float) -> None:
         """Between two steps: a checkpoint when one is due, the end when it is asked for.
