@@ -103,8 +103,8 @@ class Checkpointer:
         waiting.replace(self.last)
         atomic.sync_folder(self.last.parent)
 
-    def load(self) -> dict[str, Any] | None:
-        """The latest complete checkpoint, on the CPU, in every process; None where there is none.
+    def load(self) -> tuple[Path, dict[str, Any]] | None:
+        """The latest complete checkpoint, its path first, on the CPU, in every process; None where there is none.
 
         A damaged file, or one of another run, is renamed to ``*.damaged`` with a warning, and the one before it is
         taken.
@@ -112,10 +112,11 @@ class Checkpointer:
         Raises:
             UserError: a checkpoint in a format of another version.
         """
-        content = self._latest() if self._fabric.is_global_zero else None
-        return self._fabric.broadcast(content)
+        latest = self._latest() if self._fabric.is_global_zero else None
+        return self._fabric.broadcast(latest)
 
-    def _latest(self) -> dict[str, Any] | None:
+    def _latest(self) -> tuple[Path, dict[str, Any]] | None:
+        damaged = False
         for path in (self.last, self.previous):
             if not path.is_file():
                 continue
@@ -128,13 +129,16 @@ class Checkpointer:
                     "%s is damaged (%s); renamed to %s, trying an older state.", path, first_line(error), aside.name
                 )
                 atomic.rename(path, aside)
+                damaged = True
                 continue
             if content.get("format") != FORMAT:
                 raise UserError(
                     f"{path}: written in format {content.get('format')}, this version reads format {FORMAT}. Resume "
                     "with the version that wrote it, or pass --overwrite to start again (the folder is kept aside)."
                 )
-            return content
+            return path, content
+        if damaged:
+            logger.warning("%s: no older state, the run starts afresh.", self._run.path)
         return None
 
 

@@ -57,12 +57,14 @@ class ProgressBar(Reporter):
         self._printed = -1
 
     def start(self, report: StartReport) -> None:
-        """Opens the bar."""
+        """Says where a resumed run goes on; opens the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._max_epoch = report.max_epoch
         self._console = self._console or Console(stderr=True)
+        if report.resumed_from is not None:
+            self._print(f"resumed at epoch {report.first_epoch} from {report.resumed_from}")
         if self._console.is_terminal and not self._lines:
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -128,10 +129,10 @@ class Trainer:
         forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
         try:
             with self._stop:
-                self._resume()
+                resumed_from = self._resume()
                 self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
                 self._prepare()
-                self._log.start(self.state.epoch)
+                self._log.start(self.state.epoch, resumed_from)
                 while self.state.ended is None:
                     yield from self._epoch()
                 return self._log.finish(self.state, self.task)
@@ -312,10 +313,12 @@ class Trainer:
     def _packed(self) -> dict[str, Any]:
         return pack(self.state, self.fabric, self.model, self.optimizer, self.schedule, self._history)
 
-    def _resume(self) -> None:
-        content = self._checkpointer.load()
-        if content is None:
+    def _resume(self) -> Path | None:
+        """Takes in the latest checkpoint; its path, None where there is none."""
+        latest = self._checkpointer.load()
+        if latest is None:
             self._history.restore({})
-            return
-        source = self._checkpointer.last
+            return None
+        source, content = latest
         self.state = unpack(content, source, self.fabric, self.model, self.optimizer, self.schedule, self._history)
+        return source

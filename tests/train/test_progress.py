@@ -15,7 +15,7 @@ from rich.console import Console
 from graphbench.errors import Interrupted
 from graphbench.train import progress
 from graphbench.train.progress import ProgressBar, describe
-from graphbench.train.reporter import EpochReport
+from graphbench.train.reporter import EpochReport, Reporter
 from graphbench.train.signals import StopRequest
 from tests.train.tiny_run import summary, tiny_settings, tiny_trainer
 
@@ -50,6 +50,23 @@ def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
     assert written[0].startswith("tiny 0: epoch 0 (1/120)  loss ")
     assert written[-2].startswith("tiny 0: epoch 119 (120/120)")
     assert re.match(r"tiny 0: 120 epochs in \d+:\d\d \(max_epoch\)", written[-1])
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_resumed_run_says_so_first(tmp_path: Path, epoch: int) -> None:
+    stop = StopRequest()
+
+    class Asks(Reporter):
+        def batch(self, at: int, done: int, total: int) -> None:
+            stop.received = "a test" if at == epoch else None
+
+    with pytest.raises(Interrupted):
+        tiny_trainer(tmp_path, reporters=[Asks()], stop=stop).run()
+    output = io.StringIO()
+    tiny_trainer(tmp_path, reporters=[ProgressBar(Console(file=output), title="tiny 0")]).run()
+    first, *rest = output.getvalue().splitlines()
+    assert first == f"tiny 0: resumed at epoch {epoch} from {tmp_path / 'tiny/0/ckpt/last.ckpt'}"
+    assert rest[0].startswith(f"tiny 0: epoch {epoch} ({epoch + 1}/6)")
 
 
 def test_a_terminal_gets_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
