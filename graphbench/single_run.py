@@ -213,8 +213,9 @@ def _outcome(
             "log-attn-weights": inference.attention,
         }
         return _with_error(modes[mode](), parts)
+    title, together = _title(config, inputs), group.together > 1
     reporters = build_reporters(
-        config, _title(config, inputs), parts.info, directory.path.name, parts.model, together=group.together > 1
+        config, title, parts.info, directory.path.name, parts.model, together=together, stop=group.stop
     )
     trainer = Trainer(
         fabric,

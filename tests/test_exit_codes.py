@@ -138,6 +138,22 @@ def test_something_else_where_a_run_writes(folder: Path, capsys: pytest.CaptureF
     assert path.is_dir() if path.suffix else path.read_text() == "mine"
 
 
+def test_a_reader_of_standard_error_that_leaves_interrupts_a_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``2>&1 | head``: the same command goes on, as after Ctrl-C."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with monkeypatch.context() as patch, open(writer, "w", buffering=1) as pipe:
+        patch.setattr(sys, "stderr", pipe)
+        assert main(["--cfg", "rings.yaml"]) == 130
+        os.dup2(os.open(os.devnull, os.O_WRONLY), pipe.fileno())  # else closing it would write once more
+    record = json.loads((folder / "results/rings/0/record.json").read_text())
+    assert (record["status"], record["reason"][:31]) == ("interrupted", "stopped by a closed output pipe")
+    assert main(["--cfg", "rings.yaml"]) == 0
+    assert "resuming at epoch 1" in (folder / "results/rings/0/logging.log").read_text()
+
+
 def test_a_kill_between_a_run_folder_and_its_record_is_no_obstacle(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

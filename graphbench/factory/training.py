@@ -23,6 +23,7 @@ from graphbench.train.profiler import Profiler
 from graphbench.train.progress import ProgressBar
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
+from graphbench.train.signals import StopRequest
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Any:
@@ -107,7 +108,14 @@ def build_fabric(config: Config) -> Fabric:
 
 
 def build_reporters(
-    config: Config, title: str, info: DataInfo, run_id: str, model: nn.Module, *, together: bool = False
+    config: Config,
+    title: str,
+    info: DataInfo,
+    run_id: str,
+    model: nn.Module,
+    *,
+    together: bool = False,
+    stop: StopRequest | None = None,
 ) -> list[Reporter]:
     """Progress bar and loggers of one run.
 
@@ -118,9 +126,10 @@ def build_reporters(
         run_id: name of the run's folder.
         model: model whose layers a profile tells apart.
         together: others are trained at the same time: lines instead of a bar each.
+        stop: asked for the end when nobody reads the progress any more.
     """
     tree = config.tree
-    reporters: list[Reporter] = [ProgressBar(title=title, lines=together)]
+    reporters: list[Reporter] = [ProgressBar(title=title, lines=together, stop=stop)]
     if tree.csv_each_run:
         reporters.append(CSVLogger())
     if tree.tensorboard_each_run:

@@ -23,6 +23,7 @@ class CellSpec:
         run_ids: folder names of the runs that are expected.
         config_hash: hash of the configuration as it is today; empty: unknown.
         settings: settings of the configuration as it is today, to say what differs.
+        varied: values of the keys in which the sweep's entries differ.
         selector: key of the published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
         reduced: the experiment is smaller than the published one: shown beside it, not judged.
@@ -35,6 +36,7 @@ class CellSpec:
     run_ids: tuple[str, ...]
     config_hash: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    varied: Mapping[str, Any] = field(default_factory=dict)
     selector: str | None = None
     where: str | None = None
     reduced: bool = False
@@ -51,6 +53,7 @@ class CellSpec:
             # What a run adopts from a pretrained one is not known before it.
             config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
             settings=entry.config.settings,
+            varied={key: entry.value(key) for key in sweep.varied_keys},
             selector=entry.published,
             where=entry.where,
             reduced=sweep.reduced,

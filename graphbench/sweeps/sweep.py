@@ -25,10 +25,12 @@ Keys that must be equal take their value together, in a grid or a search: ``"gt.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from graphbench.config import Config, load_config
 from graphbench.config.yaml_files import COMMAND_LINE
@@ -83,6 +85,13 @@ class Entry:
         """The row and, where it has one, the column."""
         return f"{self.label}, {self.column}" if self.column else self.label
 
+    def value(self, key: str) -> Any:
+        """The value of a key; None where its components have no such key."""
+        try:
+            return self.config.value(key)
+        except KeyError:
+            return None
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -109,6 +118,12 @@ class Sweep:
     pruner: str = "median"
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     reduced: bool = False
+
+    @functools.cached_property
+    def varied_keys(self) -> tuple[str, ...]:
+        """Keys that it sets and in which its entries differ; the name made of them is none."""
+        keys = dict.fromkeys(key for entry in self.entries for key in entry.overrides[::2] if key != "name_tag")
+        return tuple(key for key in keys if len({str(entry.value(key)) for entry in self.entries}) > 1)
 
     def repeat(self, entry: Entry) -> int:
         """The number of seeds of an entry: 1 where it is repeated over splits."""

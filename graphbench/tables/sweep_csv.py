@@ -10,7 +10,10 @@ from graphbench.tables.sweep_table import Cell, SweepTable
 
 
 def long_csv(table: SweepTable) -> str:
-    """One line per model and column, unrounded, in the scale of the column; empty: does not apply."""
+    """One line per model and column, unrounded, in the scale of the column; empty: does not apply.
+
+    Every key that varies in the sweep is a column.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     lines = [_csv_line(table, cell) for cell in table.cells.values()]
@@ -27,6 +30,7 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
         "label": spec.label,
         "column": spec.column,
         "dataset": spec.dataset,
+        **spec.varied,
         "metric": published.metric if published else measured.name if measured else "",
         "direction": "" if column.scale is None else "higher" if column.scale.maximize else "lower",
         "mean": measured.mean if measured else "",

@@ -24,6 +24,7 @@ MAX_COLUMNS = 5
 def main_tables(table: SweepTable) -> list[TextTable]:
     """Rows per model: measured; published and difference where a table is named; the test against the baseline.
 
+    Where nothing but measured values is known, there is no column that names the kind of row, and no rule between rows.
     More than :data:`MAX_COLUMNS` columns are spread evenly over several tables.
     """
     runs = _usual_runs(table)
@@ -34,17 +35,20 @@ def main_tables(table: SweepTable) -> list[TextTable]:
     marked = any(cell.rank for cell in table.cells.values())
     parts = math.ceil(len(table.columns) / MAX_COLUMNS)
     bounds = [len(table.columns) * part // parts for part in range(parts + 1)]
+    spread = [table.columns[start:stop] for start, stop in itertools.pairwise(bounds)]
+    groups_of = [[group for label in table.labels if (group := _group(table, part, label, runs))] for part in spread]
+    alone = all(len(group) == 1 for groups in groups_of for group in groups)
+    words = ["model"] if alone else ["model", ""]
     tables = []
-    for start, stop in itertools.pairwise(bounds):
-        columns, last = table.columns[start:stop], stop == bounds[-1]
-        groups = [_group(table, columns, label, runs) for label in table.labels]
+    for number, (columns, groups) in enumerate(zip(spread, groups_of, strict=True), 1):
+        last = number == parts
         tables.append(
             TextTable(
-                header=["model", "", *(_heading(column, len(titles) == 1) for column in columns)],
-                groups=[group for group in groups if group],
-                title=title if start == 0 else f"{table.name}, continued",
+                header=[*words, *(_heading(column, len(titles) == 1) for column in columns)],
+                groups=[[[row[0], *row[2:]] for (row,) in groups]] if alone else groups,
+                title=title if number == 1 else f"{table.name}, continued",
                 notes=sweep_notes(table) if last else [],
-                left=2,
+                left=len(words),
                 explains_marks=marked and last,
             )
         )

@@ -77,27 +77,34 @@ class Checkpointer:
         self._saved_at = time.monotonic()
         self._save_seconds = self._saved_at - start
 
-    def _write(self, content: dict[str, Any]) -> None:
-        self.last.parent.mkdir(parents=True, exist_ok=True)
+    def save_best(self, best: dict[str, Any]) -> None:
+        """Writes ``best.ckpt`` alone, where it changed: of a run whose state is not worth keeping."""
+        if self._fabric.is_global_zero and best["epoch"] != self._best_epoch:
+            self._replace(self.best, best)
+            self._best_epoch = best["epoch"]
+
+    def _replace(self, path: Path, content: dict[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         record = self._run.record
         facts = {"format": FORMAT, "run": None if record is None else vars(record.own_identity)}
+        with atomic.replacing(path) as file:
+            torch.save({**facts, **content}, file)
+
+    def _write(self, content: dict[str, Any]) -> None:
         # The best model first: a run that is killed between the two, and had ended, writes no checkpoint any more.
         best = content.get("best")
-        if best is not None and best["epoch"] != self._best_epoch:
-            with atomic.replacing(self.best) as file:
-                torch.save({**facts, **best}, file)
-            self._best_epoch = best["epoch"]
+        if best is not None:
+            self.save_best(best)
         waiting = self.last.with_name("next.ckpt")
-        with atomic.replacing(waiting) as file:
-            torch.save({**facts, **content}, file)
+        self._replace(waiting, content)
         # Killed between the next two lines: there is no last.ckpt, and previous.ckpt is taken.
         if self.last.is_file():
             self.last.replace(self.previous)
         waiting.replace(self.last)
         atomic.sync_folder(self.last.parent)
 
-    def load(self) -> dict[str, Any] | None:
-        """The latest complete checkpoint, on the CPU, in every process; None where there is none.
+    def load(self) -> tuple[Path, dict[str, Any]] | None:
+        """The latest complete checkpoint, its path first, on the CPU, in every process; None where there is none.
 
         A damaged file, or one of another run, is renamed to ``*.damaged`` with a warning, and the one before it is
         taken.
@@ -105,10 +112,11 @@ class Checkpointer:
         Raises:
             UserError: a checkpoint in a format of another version.
         """
-        content = self._latest() if self._fabric.is_global_zero else None
-        return self._fabric.broadcast(content)
+        latest = self._latest() if self._fabric.is_global_zero else None
+        return self._fabric.broadcast(latest)
 
-    def _latest(self) -> dict[str, Any] | None:
+    def _latest(self) -> tuple[Path, dict[str, Any]] | None:
+        damaged = False
         for path in (self.last, self.previous):
             if not path.is_file():
                 continue
@@ -121,13 +129,16 @@ class Checkpointer:
                     "%s is damaged (%s); renamed to %s, trying an older state.", path, first_line(error), aside.name
                 )
                 atomic.rename(path, aside)
+                damaged = True
                 continue
             if content.get("format") != FORMAT:
                 raise UserError(
                     f"{path}: written in format {content.get('format')}, this version reads format {FORMAT}. Resume "
                     "with the version that wrote it, or pass --overwrite to start again (the folder is kept aside)."
                 )
-            return content
+            return path, content
+        if damaged:
+            logger.warning("%s: no older state, the run starts afresh.", self._run.path)
         return None
 
 

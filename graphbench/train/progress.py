@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
+from graphbench.train.signals import StopRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,17 +27,27 @@ class ProgressBar(Reporter):
     """Epoch, loss, validation metric, best so far and time left.
 
     It draws from the trainer itself, at most twice a second: a drawing thread would take the interpreter from it at
-    moments of its own choosing. A terminal that was closed, or a full disk behind standard error, ends no training.
+    moments of its own choosing. A terminal that was closed, or a full disk behind standard error, ends no training; a
+    pipe that nobody reads any more (``| head``) asks for its end, with its state saved.
 
     Args:
         console: console to draw on; default: standard error, which leaves standard output to the results.
         title: text shown in front, e.g. the name of the configuration and the seed.
         lines: a line now and then, on a terminal, too.
+        stop: asked for the end of the run; default: one that nobody listens to.
     """
 
-    def __init__(self, console: Console | None = None, title: str = "", *, lines: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        title: str = "",
+        *,
+        lines: bool = False,
+        stop: StopRequest | None = None,
+    ) -> None:
         self._console = console
         self._lines = lines
+        self._stop = stop or StopRequest()
         self._title = title
         self._bar: Progress | None = None
         self._bar_task: TaskID | None = None
@@ -46,12 +57,14 @@ class ProgressBar(Reporter):
         self._printed = -1
 
     def start(self, report: StartReport) -> None:
-        """Opens the bar."""
+        """Says where a resumed run goes on; opens the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._max_epoch = report.max_epoch
         self._console = self._console or Console(stderr=True)
+        if report.resumed_from is not None:
+            self._print(f"resumed at epoch {report.first_epoch} from {report.resumed_from}")
         if self._console.is_terminal and not self._lines:
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),
@@ -64,7 +77,7 @@ class ProgressBar(Reporter):
             self._bar_task = self._bar.add_task(
                 self._title or "training", total=report.max_epoch, completed=report.first_epoch, text=""
             )
-            with _shown():
+            with self._shown():
                 self._bar.start()
 
     def batch(self, epoch: int, done: int, total: int) -> None:
@@ -96,32 +109,32 @@ class ProgressBar(Reporter):
         """Gives the terminal back."""
         bar, self._bar = self._bar, None
         if bar is not None:
-            with _shown():
+            with self._shown():
                 bar.stop()
 
     def _print(self, text: str) -> None:
         stream: IO[str] | None = None if self._console is None else self._console.file
-        with _shown():
+        with self._shown():
             print(f"{self._title}: {text}".removeprefix(": "), file=stream, flush=True)
 
     def _draw(self, completed: float, text: str) -> None:
         assert self._bar is not None
         assert self._bar_task is not None
-        with _shown():
+        with self._shown():
             self._bar.update(self._bar_task, completed=completed, text=text)
             self._bar.refresh()
         self._drawn = time.monotonic()
 
-
-@contextmanager
-def _shown() -> Iterator[None]:
-    """Leaves out what cannot be shown; a pipe that nobody reads any more (``| head``) asks for the end."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError:
-        pass
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        """Leaves out what cannot be shown."""
+        try:
+            yield
+        except (BrokenPipeError, SystemExit):  # rich makes the second of the first
+            self._bar = None  # it cannot be closed any more
+            self._stop.received = "a closed output pipe"
+        except OSError:
+            pass
 
 
 def describe(report: EpochReport) -> str:

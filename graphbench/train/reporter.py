@@ -18,7 +18,8 @@ class StartReport:
 
     Attributes:
         path: the run directory.
-        first_epoch: the epoch to be trained first (above 0: the run resumes).
+        first_epoch: the epoch to be trained first, or the rest of it.
+        resumed_from: path of the checkpoint that the run goes on from; None: it begins.
         max_epoch: epochs in all.
         metric: the selecting metric.
         params: number of parameters.
@@ -27,6 +28,7 @@ class StartReport:
 
     path: Path
     first_epoch: int
+    resumed_from: Path | None
     max_epoch: int
     metric: str
     params: int

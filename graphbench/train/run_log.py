@@ -51,12 +51,13 @@ class RunLog:
         self._params = params
         self._device = device
 
-    def start(self, epoch: int) -> None:
-        """The run begins, or goes on, with an epoch."""
+    def start(self, epoch: int, resumed_from: Path | None) -> None:
+        """The run begins, or goes on from a checkpoint, with an epoch."""
         logger.info("%s epoch %d in %s", "resuming at" if epoch else "starting", epoch, self._path)
         report = StartReport(
             path=self._path,
             first_epoch=epoch,
+            resumed_from=resumed_from,
             max_epoch=self._settings.max_epoch,
             metric=self._settings.metric,
             params=self._params,

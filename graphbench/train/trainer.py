@@ -13,12 +13,13 @@ import logging
 import time
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError, is_out_of_memory
+from graphbench.errors import RunFailed, UserError, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
@@ -122,16 +123,16 @@ class Trainer:
 
         Raises:
             RunFailed: the loss is not finite, or memory is exhausted; the last state is kept.
-            Interrupted: Ctrl-C, SIGTERM, SIGHUP or SIGXCPU; the state is saved.
+            Interrupted: Ctrl-C, SIGTERM, SIGHUP, SIGXCPU or a closed output pipe; the state is saved.
             UserError: the selecting metric is not computed, or the state does not fit the model.
         """
         forget_peak_memory(self.fabric.device)  # of this run, not of the seeds before it
         try:
             with self._stop:
-                self._resume()
+                resumed_from = self._resume()
                 self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
                 self._prepare()
-                self._log.start(self.state.epoch)
+                self._log.start(self.state.epoch, resumed_from)
                 while self.state.ended is None:
                     yield from self._epoch()
                 return self._log.finish(self.state, self.task)
@@ -269,12 +270,20 @@ class Trainer:
     # ------------------------------------------------------------------ failures and checkpoints
 
     def _check_losses(self) -> None:
-        """Ends all processes where a loss of one is not finite: they would wait for each other."""
+        """Ends all processes where a loss of one is not finite: they would wait for each other.
+
+        Raises:
+            RunFailed: with the best epoch's model saved; the state that diverged is not.
+        """
         batch = self.state.buffer.first_non_finite()
         failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]))
         for failed in gather_objects(failure, self.fabric):
             if failed is not None:
-                raise non_finite_loss(self.state.epoch, *failed, self._checkpointer.last)
+                error, best = non_finite_loss(self.state.epoch, *failed, self._checkpointer.last), self.state.best
+                if best is None or not self.settings.enable_ckpt:
+                    raise error
+                self._checkpointer.save_best(vars(best))
+                raise RunFailed(f"{error} The model of the best epoch, {best.epoch}, is in {self._checkpointer.best}.")
 
     def _save_within_epoch(self, done: int, start: float) -> None:
         """Between two steps: a checkpoint when one is due, the end when it is asked for.
@@ -304,10 +313,12 @@ class Trainer:
     def _packed(self) -> dict[str, Any]:
         return pack(self.state, self.fabric, self.model, self.optimizer, self.schedule, self._history)
 
-    def _resume(self) -> None:
-        content = self._checkpointer.load()
-        if content is None:
+    def _resume(self) -> Path | None:
+        """Takes in the latest checkpoint; its path, None where there is none."""
+        latest = self._checkpointer.load()
+        if latest is None:
             self._history.restore({})
-            return
-        source = self._checkpointer.last
+            return None
+        source, content = latest
         self.state = unpack(content, source, self.fabric, self.model, self.optimizer, self.schedule, self._history)
+        return source

@@ -124,6 +124,26 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
 
 
+def test_what_a_sweep_varies_is_a_column_of_the_csv(tmp_path: Path) -> None:
+    """Keys of the grid and of variants; empty where a model has no such key; what all set to the same is none."""
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        "sweep: {name: grid, seeds: 2}\n"
+        "groups:\n"
+        f"  - {{label: SGFormer, configs: [{CONFIGS}/sgformer-cora.yaml], common: {{optim.max_epoch: 3}},\n"
+        "     grid: {optim.base_lr: [0.5, 0.1], gt.SGFormer.use_weight: [false]}}\n"
+        f"  - {{label: GCN, configs: [{CONFIGS}/gcn-cora.yaml], common: {{optim.max_epoch: 3}},\n"
+        "     variants: [{optim.base_lr: 0.5}]}\n"
+    )
+    _write(tmp_path, "gcn-cora", 0.70, 0.72)
+    out = tmp_path / "t.csv"
+    assert tables.main(["--sweep", str(path), "--records", str(tmp_path), "--out", str(out)]) == 0
+    lines = list(csv.DictReader(out.read_text().splitlines()))
+    assert [line["optim.base_lr"] for line in lines] == ["0.5", "0.1", "0.5"]
+    assert [line["gt.SGFormer.use_weight"] for line in lines] == ["False", "False", ""]
+    assert not {"optim.max_epoch", "name_tag"} & lines[0].keys()
+
+
 def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _write(tmp_path, "sgformer-cora", 0.80, 0.84)
     sweep = _sweep(tmp_path, variant="optim.base_lr: 0.5")

@@ -18,9 +18,9 @@ from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import Score
 from graphbench.tables.significance import compare, welch
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_layout import details_table
+from graphbench.tables.sweep_layout import details_table, main_tables
 from graphbench.tables.sweep_table import Cell
-from graphbench.tables.text_table import markdown
+from graphbench.tables.text_table import latex, markdown
 from tests.tables.hand_written import Sweep
 
 
@@ -82,7 +82,7 @@ def test_first_second_third_and_equals(sweep: Sweep) -> None:
     ranks = {label: cell.rank for (label, _), cell in sweep.table().cells.items()}
     assert ranks == {"a": None, "b": 1, "c": 2, "d": 2, "e": None, "f": None}
     assert "Cora: a mean that is not a number has no rank" in sweep.text()
-    assert [row[2].partition(" (")[2] for row in sweep.rows_of()[1:5]] == [
+    assert [row[1].partition(" (")[2] for row in sweep.rows_of()[1:5]] == [
         "2 of 5)",
         "1st, 2 of 5)",
         "2nd, 2 of 5)",
@@ -100,8 +100,8 @@ def test_the_best_error_is_the_smallest_and_the_last_is_never_marked(sweep: Swee
         ("b", "ZINC"): 1,
         ("a", "Cora"): None,  # alone
     }
-    assert sweep.rows_of()[0] == ["model", "", "ZINC: mae (lower is better)", "Cora: accuracy"]
-    assert sweep.rows_of()[2][3] == "", "a cell that the sweep does not have"
+    assert sweep.rows_of()[0] == ["model", "ZINC: mae (lower is better)", "Cora: accuracy"]
+    assert sweep.rows_of()[2][2] == "", "a cell that the sweep does not have"
 
 
 def test_welch_is_that_of_scipy() -> None:
@@ -146,7 +146,7 @@ def test_what_is_missing_is_named(sweep: Sweep) -> None:
     crashed = sweep.runs("crashed")
     sweep.record(crashed, 0, 0.1, status="failed", reason="out of memory")
     sweep.runs("more", *[0.5] * 7)
-    cells = {row[0]: row[2:] for row in sweep.rows_of()[1:]}
+    cells = {row[0]: row[1:] for row in sweep.rows_of()[1:]}
     assert cells == {
         "half": ["**0.8200 ± 0.0200** (1st, 3 of 5)", ""],
         "absent": ["not run", "not run"],
@@ -222,6 +222,18 @@ def test_many_columns_are_spread_over_several_tables(sweep: Sweep) -> None:
     assert "| b " not in first, "a model without any cell there"
     assert "- 1st" not in first
     assert "- 1st" in second
+
+
+def test_measured_values_alone_are_one_group_without_a_word_for_the_row(sweep: Sweep) -> None:
+    sweep.runs("GCN", 0.7, seeds=1)
+    sweep.runs("GAT", 0.8, seeds=1)
+    assert sweep.rows_of() == [["model", "Cora"], ["GCN", "0.7000"], ["GAT", "**0.8000** (1st)"]]
+    alone = latex(main_tables(sweep.table()))
+    assert r"\begin{tabular}{lr}" in alone
+    assert alone.count(r"\midrule") == 1
+    assert "measured &" not in alone
+    tested = latex(main_tables(sweep.table("GCN")))
+    assert tested.count(r"\midrule") == tested.count("measured &") == 2
 
 
 def test_one_cell_has_one_entry_and_a_column_one_kind_of_number(sweep: Sweep) -> None:

@@ -213,7 +213,7 @@ def test_everything_is_recorded_before_the_first_epoch(
         monkeypatch.setattr(graphs, "new", lambda: made.append(1) or new())
         run = trainer(tmp_path, "optim.batch_accumulation", accumulation, graphs=graphs)
         start = run._log.start
-        monkeypatch.setattr(run._log, "start", lambda epoch: (recorded.append(len(made)), start(epoch)))
+        monkeypatch.setattr(run._log, "start", lambda *given: (recorded.append(len(made)), start(*given)))
         run.run()
     assert recorded[0] == len(made) > 3
     assert not [record.message for record in caplog.records if "capturing" in record.message]

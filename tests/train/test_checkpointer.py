@@ -206,6 +206,7 @@ def test_a_damaged_state_is_put_aside(tmp_path: Path, caplog, damage: str, both:
     with caplog.at_level(logging.WARNING):
         assert summary(rest, rest.run()) == expected
     assert "last.ckpt is damaged" in caplog.text
+    assert (f"{folder.parent}: no older state, the run starts afresh." in caplog.text) == both
     assert (folder / "last.ckpt.damaged").is_file()
     assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
 

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from graphbench.errors import Interrupted
 from graphbench.train import progress
 from graphbench.train.progress import ProgressBar, describe
-from graphbench.train.reporter import EpochReport
-from tests.train.tiny_run import tiny_settings, tiny_trainer
+from graphbench.train.reporter import EpochReport, Reporter
+from graphbench.train.signals import StopRequest
+from tests.train.tiny_run import summary, tiny_settings, tiny_trainer
 
 
 def report(epoch: int = 11, seconds_left: float = 42.0) -> EpochReport:
@@ -50,6 +52,23 @@ def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
     assert re.match(r"tiny 0: 120 epochs in \d+:\d\d \(max_epoch\)", written[-1])
 
 
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_resumed_run_says_so_first(tmp_path: Path, epoch: int) -> None:
+    stop = StopRequest()
+
+    class Asks(Reporter):
+        def batch(self, at: int, done: int, total: int) -> None:
+            stop.received = "a test" if at == epoch else None
+
+    with pytest.raises(Interrupted):
+        tiny_trainer(tmp_path, reporters=[Asks()], stop=stop).run()
+    output = io.StringIO()
+    tiny_trainer(tmp_path, reporters=[ProgressBar(Console(file=output), title="tiny 0")]).run()
+    first, *rest = output.getvalue().splitlines()
+    assert first == f"tiny 0: resumed at epoch {epoch} from {tmp_path / 'tiny/0/ckpt/last.ckpt'}"
+    assert rest[0].startswith(f"tiny 0: epoch {epoch} ({epoch + 1}/6)")
+
+
 def test_a_terminal_gets_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 1e6))  # it stands still
     output = io.StringIO()
@@ -62,7 +81,7 @@ def test_a_terminal_gets_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 class _Closed(io.StringIO):
-    """A terminal whose window was closed."""
+    """A terminal whose window was closed, or a pipe whose reader has gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -74,13 +93,21 @@ class _Closed(io.StringIO):
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_closed_terminal_ends_no_training(tmp_path: Path, terminal: bool) -> None:
-    def bar(number: int) -> ProgressBar:
-        return ProgressBar(Console(file=_Closed(number), force_terminal=terminal))
+    stop = StopRequest()
+    bar = ProgressBar(Console(file=_Closed(errno.EIO), force_terminal=terminal), stop=stop)
+    assert tiny_trainer(tmp_path, reporters=[bar], stop=stop).run().epochs == 6
 
-    assert tiny_trainer(tmp_path / "closed", reporters=[bar(errno.EIO)]).run().epochs == 6
-    if not terminal:  # rich has an answer of its own
-        with pytest.raises(BrokenPipeError):
-            tiny_trainer(tmp_path / "head", reporters=[bar(errno.EPIPE)]).run()
+
+@pytest.mark.parametrize("terminal", [True, False])  # on a terminal, rich raises SystemExit
+def test_a_pipe_that_nobody_reads_saves_the_state(tmp_path: Path, terminal: bool) -> None:
+    whole = tiny_trainer(tmp_path / "whole")
+    expected = summary(whole, whole.run())
+    stop = StopRequest()
+    bar = ProgressBar(Console(file=_Closed(errno.EPIPE), force_terminal=terminal), stop=stop)
+    with pytest.raises(Interrupted, match=r"stopped by a closed output pipe in epoch \d. The state is saved"):
+        tiny_trainer(tmp_path / "head", reporters=[bar], stop=stop).run()
+    rest = tiny_trainer(tmp_path / "head")
+    assert summary(rest, rest.run()) == expected
 
 
 def test_the_terminal_is_given_back_after_a_failure(tmp_path: Path) -> None:

@@ -313,6 +313,23 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_names_the_place(tmp_path: Pa
     assert all(tensor.isfinite().all() for tensor in read_checkpoint(trainer._checkpointer.last)["model"].values())
 
 
+@pytest.mark.parametrize("enable_ckpt", [True, False])
+def test_the_best_model_of_a_run_that_diverges_is_kept(tmp_path: Path, enable_ckpt: bool) -> None:
+    """No state of it had been saved; that of the moment is spoiled."""
+    settings = tiny_settings(ckpt_period=100, ckpt_best=False, enable_ckpt=enable_ckpt)
+    trainer = tiny_trainer(tmp_path, settings, model=Breaks(at=5 + 2))
+    with pytest.raises(RunFailed, match=r"epoch 1, batch 2: the training loss is nan") as error:
+        trainer.run()
+    last, best = trainer._checkpointer.last, trainer._checkpointer.best
+    assert not last.exists()
+    assert best.is_file() == enable_ckpt
+    assert str(error.value).endswith(f"The model of the best epoch, 0, is in {best}.") == enable_ckpt
+    if enable_ckpt:
+        kept = read_checkpoint(best)
+        assert (kept["epoch"], kept["metric"]) == (0, "accuracy")
+        assert all(tensor.isfinite().all() for tensor in kept["model"].values())
+
+
 def test_it_is_found_before_an_evaluation_that_cannot_stand_it(tmp_path: Path) -> None:
     class Decomposes(Breaks):
         def forward(self, batch):

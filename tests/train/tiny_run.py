@@ -35,6 +35,7 @@ from graphbench.train.accelerator import make_fabric
 from graphbench.train.fabric import Fabric
 from graphbench.train.reporter import Reporter
 from graphbench.train.settings import TrainerSettings
+from graphbench.train.signals import StopRequest
 from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.trainer import Trainer
 
@@ -168,6 +169,7 @@ def tiny_trainer(
     fabric: Any = None,
     precision: str = "32-true",
     graphs: StepGraphs | None = None,
+    stop: StopRequest | None = None,
 ) -> Trainer:
     """Everything seeded and put together, in a run directory ``folder/tiny/0``."""
     torch.manual_seed(5)
@@ -194,7 +196,7 @@ def tiny_trainer(
     loaders = loaders or tiny_loaders(level, rank=fabric.global_rank, world_size=fabric.world_size)
     run = RunDirectory(folder, "tiny", 0, writer=fabric.is_global_zero)
     parts = (fabric, model, task or tiny_task(), loaders, opt, schedule, settings)
-    return Trainer(*parts, run=run, reporters=reporters, graphs=graphs)
+    return Trainer(*parts, run=run, reporters=reporters, graphs=graphs, stop=stop)
 
 
 class Slowly(Reporter):
