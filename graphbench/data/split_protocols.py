@@ -372,9 +372,9 @@ def _is_size(value: Any) -> bool:
 
 
 def _labelled(request: SplitRequest) -> np.ndarray:
-    """Numbers of the examples that have a class, or a real number; all, where there are several targets of each."""
+    """Numbers of the examples that have a target; all, where targets are of something else."""
     labels = request.labels
-    if labels is None or not len(labels) or labels.numel() != request.num_examples:
+    if labels is None or not len(labels) or len(labels) != request.num_examples:
         return np.arange(request.num_examples)
     return np.flatnonzero(~without_target(labels).numpy())
 

@@ -218,7 +218,9 @@ def test_what_is_drawn_leaves_unlabelled_examples_out(mode: str, kind: torch.dty
 
 
 def test_random_takes_all_where_targets_are_no_classes() -> None:
-    for labels in (None, -torch.rand(100), torch.zeros(100, 3).long()):
+    some = torch.rand(100, 2)
+    some[::2, 1] = math.nan
+    for labels in (None, -torch.rand(100), some, torch.zeros(100, 3).long()):
         assert sum(_sizes(make_splits("random", num_examples=100, labels=labels))) == 100
 
 

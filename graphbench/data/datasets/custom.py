@@ -24,7 +24,7 @@ from graphbench.data.graph_records import GraphLike, GraphRecord, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
-from graphbench.data.splits import PARTS, Splits, mask_splits
+from graphbench.data.splits import PARTS, Splits, mask_splits, without_target
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
 from graphbench.registry import FromContext
@@ -142,9 +142,9 @@ class CustomGraphs(DatasetBuilder):
         if self.task_type in ("regression", "classification_multilabel"):
             y = y.to(torch.float32)
             y = y.unsqueeze(1) if y.dim() == 1 else y
-            unknown = ~y.isfinite().all(1)
-            if self.task_type == "regression" and not self.transductive and bool(unknown.any()):
-                number = int(unknown.int().argmax())
+            wrong = without_target(y) | y.isinf().any(1)
+            if self.task_type == "regression" and not self.transductive and bool(wrong.any()):
+                number = int(wrong.int().argmax())
                 raise UserError(
                     f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out.{note}"
                 )
