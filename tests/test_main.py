@@ -229,7 +229,10 @@ def test_nodes_without_target_are_in_no_split(
     ).split()
     assert main(["--cfg", "rings.yaml", *nodes]) == 2
     assert f"the part 'train' of the split {said}" in capsys.readouterr().err
-    assert main(["--cfg", "rings.yaml", *nodes, "dataset.split_mode", "random", "dataset.split_file", ""]) == 2
-    assert "'random' is no protocol of this data set" in capsys.readouterr().err
+    drawn = ["dataset.split_file", ""]
+    for mode in ("random", "cv-kfold-4"):
+        assert main(["--cfg", "rings.yaml", *nodes, *drawn, "dataset.split_mode", mode, "name_tag", mode]) == 0
+    assert main(["--cfg", "rings.yaml", *nodes, *drawn, "dataset.split_mode", "standard"]) == 2
+    assert "'standard' is no protocol of this data set. Allowed: cv-kfold-K, " in capsys.readouterr().err
     Path("split.json").write_text(json.dumps({"train": [0, 2, 3], "val": [4, 5], "test": [6, 7]}))
     assert main(["--cfg", "rings.yaml", *nodes]) == 0

@@ -23,6 +23,7 @@ from graphbench.config.components import (
     settable_keys,
 )
 from graphbench.config.config import Config, nested
+from graphbench.config.foreign_names import our_key
 from graphbench.config.key import Key
 from graphbench.config.layer_type import component_names
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
@@ -149,7 +150,7 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         raise unknown(f"argument of {component}", argument, arguments, where)
     if name.startswith("sweep."):
         raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
-    candidates, meant = _candidates(schema, name), _elsewhere(schema, name)
+    candidates, meant = _candidates(schema, name), our_key(name) or _elsewhere(schema, name)
     error = unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
     raise UserError(f"{error}{names_of_plug_ins(namespaces_of_group(group))}") if argument else error
 

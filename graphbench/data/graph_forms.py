@@ -12,6 +12,8 @@
 | ``dgl.DGLGraph`` with ``feat`` or ``x``, ``label`` or ``y``, masks; or ``(graph, label)`` | one graph |
 | ``dgl.data.DGLDataset`` | its graphs, one by one |
 | anything that can be walked through and yields these | a list of graphs |
+
+Batches and data sets of PyG answer to the attributes of one graph, too: as entries of a list they are refused.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ import torch
 from graphbench.data.graph_records import GraphLike, GraphObject
 from graphbench.data.heterogeneous import homogeneous
 
+_PART = (
+    ": a part of a split? Give all graphs in one list, and the numbers of each part in a file "
+    "(dataset.split_mode fixed with dataset.split_file)"
+)
+
 
 def graph_list(value: Any) -> list[GraphLike]:
     """The graphs that a value stands for.
@@ -35,15 +42,11 @@ def graph_list(value: Any) -> list[GraphLike]:
     Raises:
         TypeError: it, or one of its entries, is none of these; the message names the entry.
     """
-    from torch_geometric.data import Dataset, HeteroData  # a second, and only who has such graphs needs it
+    from torch_geometric.data import Batch, Dataset  # a second, and only who has such graphs needs it
 
     # A data set of PyG also answers to the attributes of one Data, its graphs concatenated: it has to be asked first.
     if isinstance(value, Dataset):
         value = [value[number] for number in range(len(value))]
-    if isinstance(value, HeteroData):
-        return [homogeneous(value)]
-    if isinstance(value, list) and value and isinstance(value[0], HeteroData):
-        value = [homogeneous(graph) for graph in value]
     dgl = sys.modules.get("dgl")  # whoever has such objects
     if dgl is not None and isinstance(value, dgl.data.DGLDataset):
         value = [value[number] for number in range(len(value))]
@@ -52,13 +55,14 @@ def graph_list(value: Any) -> list[GraphLike]:
     single = _one_graph(value)
     if single is not None:
         return [single]
-    if isinstance(value, str | bytes | torch.Tensor) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | torch.Tensor | Batch) or not isinstance(value, Iterable):
         raise TypeError(f"received {describe(value)}")
     graphs = []
     for number, entry in enumerate(value):
         graph = _one_graph(entry)
         if graph is None:
-            raise TypeError(f"entry {number} is {describe(entry)}")
+            several = isinstance(entry, list | tuple | torch.utils.data.Dataset | torch.utils.data.DataLoader)
+            raise TypeError(f"entry {number} is {describe(entry)}{_PART if several else ''}")
         graphs.append(graph)
     if not graphs:
         raise TypeError(f"received {describe(value)}")
@@ -67,12 +71,22 @@ def graph_list(value: Any) -> list[GraphLike]:
 
 def describe(value: Any) -> str:
     """``list of length 3``, for messages."""
+    from torch_geometric.data import Batch
+
+    if isinstance(value, Batch):
+        return f"a batch of {value.num_graphs} graphs, as a DataLoader makes them: give its data set, loader.dataset"
     length = f" of length {len(value)}" if isinstance(value, list | tuple | Mapping | str) else ""
     return f"{type(value).__name__}{length}"
 
 
 def _one_graph(value: Any) -> GraphLike | None:
     """The value as one graph, None where it is none."""
+    from torch_geometric.data import Batch, Dataset, HeteroData
+
+    if isinstance(value, Batch | Dataset):
+        return None
+    if isinstance(value, HeteroData):
+        return homogeneous(value)
     if isinstance(value, Mapping):
         return {"x": value["node_feat"], **value} if "node_feat" in value else value
     dgl = sys.modules.get("dgl")

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.splits import Published, SplitRequest, Splits, read_split_file
+from graphbench.data.splits import Published, SplitRequest, Splits, read_split_file, without_target
 from graphbench.errors import UserError, unknown
 
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
@@ -178,7 +178,7 @@ def _random(request: SplitRequest) -> Splits:
     Ratios that add up to less than 1 leave examples out, of those that would train: for one seed, val and test stay the
     same whatever the fraction of training examples, and a smaller training part lies inside a larger one (SGFormer's
     Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
-    label (-1).
+    label (-1 or NaN).
     """
     train, val, test = ratios = _three(
         request, default_sizes("random"), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts"
@@ -319,7 +319,7 @@ def _sliced(request: SplitRequest) -> Splits:
 
 
 def _kfold(request: SplitRequest) -> Splits:
-    """Test is fold i, val is fold i + 1 (mod K), the rest trains."""
+    """Test is fold i of the labelled examples, val is fold i + 1 (mod K), the rest trains."""
     from sklearn.model_selection import KFold
 
     folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
@@ -335,9 +335,10 @@ def _stratified_kfold(request: SplitRequest) -> Splits:
 
 
 def _from_folds(request: SplitRequest, splitter: Any, labels: np.ndarray) -> Splits:
-    count = request.folds
+    count, examples = request.folds, _labelled(request)
+    labels = labels[examples]
     try:
-        folds = [held for _, held in splitter.split(np.zeros(len(labels)), labels)]
+        folds = [examples[held] for _, held in splitter.split(np.zeros(len(labels)), labels)]
     except ValueError as error:  # scikit-learn: fewer examples (of a class) than folds
         raise UserError(f"{count} folds cannot be made from {len(labels)} examples: {error}") from None
     test, val = request.index, (request.index + 1) % count
@@ -371,11 +372,11 @@ def _is_size(value: Any) -> bool:
 
 
 def _labelled(request: SplitRequest) -> np.ndarray:
-    """Numbers of the examples that have a class; all, where targets are no single integer per example."""
+    """Numbers of the examples that have a target; all, where targets are of something else."""
     labels = request.labels
-    if labels is None or labels.is_floating_point() or labels.numel() != request.num_examples:
+    if labels is None or not len(labels) or len(labels) != request.num_examples:
         return np.arange(request.num_examples)
-    return np.flatnonzero(labels.reshape(-1).numpy() >= 0)
+    return np.flatnonzero(~without_target(labels).numpy())
 
 
 def _classes(request: SplitRequest, mode: str) -> Tensor:

@@ -168,9 +168,9 @@ def read_split_file(path: str | Path) -> Splits:
 
 
 def without_target(y: Tensor) -> Tensor:
-    """(R,) which rows of targets have none: a NaN among real numbers, a negative class."""
+    """(R,) which rows of targets have none: NaN instead of real numbers, a negative class."""
     missing = y.isnan() if y.is_floating_point() else y < 0
-    return missing.reshape(len(y), -1).any(1)
+    return missing.reshape(len(y), -1).all(1)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from graphbench.config.foreign_names import our_key
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError, unknown
 from graphbench.sweeps.document import LocatedValue, tied_keys
@@ -28,7 +29,8 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
             raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
         if "." not in key and key not in SCHEMA:
             top = [name for name in SCHEMA if "." not in name]
-            raise unknown(f"key of {what}", key, [*table, *top], value.where, listed="docs/config-reference.md")
+            listed = "docs/config-reference.md"
+            raise unknown(f"key of {what}", key, [*table, *top], value.where, meant=our_key(key), listed=listed)
     return keys
 
 

@@ -6,7 +6,7 @@ kind          prediction             target
 binary        (R, 1) or (R,) logits  (R,) or (R, 1), 0 or 1
 multiclass    (R, C) logits          (R,) or (R, 1) int64, 0 .. C-1
 multilabel    (R, T) logits          (R, T), 0, 1 or NaN (not known)
-regression    (R, T) values          (R, T), or (R,) where T is 1
+regression    (R, T) values          (R, T), or (R,) where T is 1; NaN (not known)
 subtoken      (R, P, V) logits       (R, L) int64, words of a sequence, L >= P (see below)
 ============  =====================  ==============================================================
 

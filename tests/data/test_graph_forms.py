@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import networkx
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.data import Data, InMemoryDataset
+from torch.utils.data import Subset
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
@@ -119,6 +122,26 @@ def test_scipy() -> None:
 def test_what_is_no_graph(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         graph_list(value)
+
+
+def test_batches_are_not_graphs(tmp_path: Path) -> None:
+    kinds = HeteroData(a={"num_nodes": 2}, a__to__a={"edge_index": torch.tensor([[0], [1]])})
+    for several in (Rings(tmp_path), [kinds] * 3):
+        loader = DataLoader(several, batch_size=2)
+        for value, entry in ((loader, "entry 0 is"), (list(loader), "entry 0 is"), (next(iter(loader)), "received")):
+            with pytest.raises(TypeError, match=rf"{entry} a batch of \d graphs, .*, loader\.dataset"):
+                graph_list(value)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda data: data, list, lambda data: Subset(data, [0, 2]), DataLoader],
+    ids=["data set", "list", "subset", "loader"],
+)
+def test_parts_of_a_split_are_not_graphs(part: Any, tmp_path: Path) -> None:
+    dataset = Rings(tmp_path)
+    with pytest.raises(TypeError, match=r"entry 0 is \w+.*: a part of a split\? .*dataset\.split_file"):
+        graph_list((part(dataset), part(dataset), part(dataset)))
 
 
 def test_graphs_and_data_sets_of_dgl() -> None:

@@ -208,8 +208,19 @@ def test_random_leaves_unlabelled_examples_out(sizes: list[Any]) -> None:
         make_splits("random", num_examples=100, labels=labels, sizes=[30, 30, 30])
 
 
+@pytest.mark.parametrize("mode", ["cv-kfold-5", "cv-stratifiedkfold-5", "random", "random-split", "random-permutation"])
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_what_is_drawn_leaves_unlabelled_examples_out(mode: str, kind: torch.dtype) -> None:
+    unlabelled = torch.arange(100) % 5 == 1
+    labels = LABELS.to(kind).masked_fill(unlabelled, math.nan if kind.is_floating_point else -1)
+    made = make_splits(mode, num_examples=100, labels=labels)
+    assert torch.cat(list(made.parts().values())).sort().values.tolist() == (~unlabelled).nonzero().view(-1).tolist()
+
+
 def test_random_takes_all_where_targets_are_no_classes() -> None:
-    for labels in (None, -torch.rand(100), torch.zeros(100, 3).long()):
+    some = torch.rand(100, 2)
+    some[::2, 1] = math.nan
+    for labels in (None, -torch.rand(100), some, torch.zeros(100, 3).long()):
         assert sum(_sizes(make_splits("random", num_examples=100, labels=labels))) == 100
 
 

@@ -137,6 +137,7 @@ def test_a_search_space_is_data(tmp_path: Path) -> None:
         ),
         ("{configs: [GCN], label: a, common: {optim: {lr: 1}}}", r"dotted keys \(optim.KEY: VALUE\), received a map"),
         ("{configs: [GCN], label: a, common: {optin: 1}}", r"mine.yaml:3: unknown key of common 'optin'"),
+        ("{configs: [GCN], label: a, grid: {lr: [1, 2]}}", r"mine.yaml:3: unknown key of grid 'lr'.* 'optim.base_lr'"),
         (
             "{configs: [GCN], label: a, common: {gt.SGFormer: {lr: 1}}}",
             r"mine.yaml:3: common has dotted keys \(gt.SGFormer.KEY: VALUE\), received a mapping",

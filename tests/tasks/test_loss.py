@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from graphbench import registry
+from graphbench.structures.capacity import RealRows
 
 
 def _loss(name, task_type, out_dim, **arguments):
@@ -60,6 +61,20 @@ def test_rows_weighted_equally_give_the_mean(name, task_type, out_dim):
         loss.weighted(pred, true, twice), loss(torch.cat([pred[:1], pred]), torch.cat([true[:1], true]))
     )
     assert float(loss.weighted(pred[:0], true[:0], twice[:0]).detach()) == 0
+
+
+@pytest.mark.parametrize("name", ["mse", "l1", "smoothl1"])
+def test_unknown_targets_do_not_count(name):
+    """Nor in the gradient, nor in a padded batch."""
+    pred, true, known = torch.randn(6, 3, requires_grad=True), torch.randn(6, 3), torch.arange(18).view(6, 3) % 4 > 0
+    known[4], real = False, torch.arange(6) != 2
+    loss, of_one = _loss(name, "regression", 3), _loss(name, "regression", 1)
+    for rows in (None, RealRows(real)):
+        counts = known if rows is None else known & real[:, None]
+        ours = loss(pred, true.masked_fill(~known, torch.nan), rows)
+        theirs = of_one(pred[counts], true[counts])
+        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(*(torch.autograd.grad(value, pred)[0] for value in (ours, theirs)))
 
 
 def test_a_loss_of_all_rows_together_cannot_be_weighted():

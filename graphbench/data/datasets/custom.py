@@ -37,7 +37,6 @@ _FEW_CLASSES = 1000
 _MOST_CATEGORIES = 2**24
 """From here on float32, which layers compute in, no longer tells neighbours apart: such a number is an identifier."""
 _MODES = (
-    "standard",
     "fixed",
     "random",
     "random-class",
@@ -46,8 +45,8 @@ _MODES = (
     "cv-kfold-K",
     "cv-stratifiedkfold-K",
     "sliced",
-    "scaffold",
 )
+"""Protocols that need nothing but the graphs."""
 _UNREAD = "Masks of nodes are read with dataset.transductive true, of a single graph; here whole graphs are split."
 _READ = (*(each.name for each in fields(GraphRecord)), *(f"{part}_mask" for part in PARTS), "split", "smiles")
 """Names of fields of a graph."""
@@ -137,15 +136,15 @@ class CustomGraphs(DatasetBuilder):
             logger.warning("%s: %s", where, _UNREAD)
         store = store.replace(y=self._targets(store.y, where, f" {_UNREAD}" if unread else ""))
         published = {**self._published(graphs[0], store), **stated_splits(graphs)}
-        return LoadedDataset(store, self._measured(store, where), published, code or {})
+        return LoadedDataset(store, self._measured(store, where, published), published, code or {})
 
     def _targets(self, y: Tensor, where: str, note: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
             y = y.to(torch.float32)
             y = y.unsqueeze(1) if y.dim() == 1 else y
-            unknown = ~y.isfinite().all(1)
-            if self.task_type == "regression" and not self.transductive and bool(unknown.any()):
-                number = int(unknown.int().argmax())
+            wrong = without_target(y) | y.isinf().any(1)
+            if self.task_type == "regression" and not self.transductive and bool(wrong.any()):
+                number = int(wrong.int().argmax())
                 raise UserError(
                     f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out.{note}"
                 )
@@ -182,11 +181,8 @@ class CustomGraphs(DatasetBuilder):
             )
         return y
 
-    def _measured(self, store: GraphStore, where: str) -> DatasetCard:
+    def _measured(self, store: GraphStore, where: str, published: Mapping[str, Any]) -> DatasetCard:
         assert store.y is not None
-        one_target = self.transductive and self.task_type != "classification_multilabel"
-        # Nodes without a target belong to no split that is drawn.
-        modes = ("standard", "fixed") if one_target and bool(without_target(store.y).any()) else _MODES
         vocabularies = {}
         for level, tensor in (("node", store.x), ("edge", store.edge_attr)):
             if isinstance(tensor, Tensor) and not tensor.is_floating_point():
@@ -201,8 +197,8 @@ class CustomGraphs(DatasetBuilder):
             edge_in=0 if store.edge_attr is None else store.edge_attr.shape[1],
             out_dim=out_dim_of(store.y, self.task_type),
             transductive=self.transductive,
-            split_modes=modes,
-            default_split="random" if modes is _MODES else "standard",
+            split_modes=(*published, *_MODES),
+            default_split="standard" if "standard" in published else "random",
             vocabularies=vocabularies,
             licence="the user's own",
             source=where,

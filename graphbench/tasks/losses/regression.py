@@ -1,5 +1,7 @@
 """Regression losses.
 
+Of several targets of a row those that are NaN are not known and do not count.
+
 GraphGPS accepts the two absolute losses for binary targets as well (a published PCQM-Contact file of Exphormer has
 ``l1``): the raw prediction is then drawn to 0 or 1, without a sigmoid in between.
 """
@@ -26,7 +28,7 @@ class SquaredError(Loss):
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.over_entries(pred, true, "mse", real)
+        return self.over_entries(pred, true, "mse", real, unknown=self.out_dim > 1)
 
 
 @register("l1")
@@ -42,7 +44,7 @@ class AbsoluteError(Loss):
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.over_entries(pred, true, "l1", real)
+        return self.over_entries(pred, true, "l1", real, unknown=self.out_dim > 1)
 
 
 @register("smoothl1")
@@ -58,4 +60,4 @@ class SmoothAbsoluteError(Loss):
 
     def value(self, pred: Tensor, true: Tensor, real: RealRows | None = None) -> Tensor:
         """The loss from aligned tensors."""
-        return self.over_entries(pred, true, "smoothl1", real)
+        return self.over_entries(pred, true, "smoothl1", real, unknown=self.out_dim > 1)

@@ -1,11 +1,14 @@
-"""Coefficient of determination and rank correlation, per column, then the mean over columns that have a value."""
+"""Coefficient of determination and rank correlation, per column, then the mean over columns that have a value.
+
+Neither has one where targets are missing.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, mean_of_defined, to_double
+from graphbench.tasks.metric import Metric, Undefined, contains_nan, mean_of_defined, to_double
 from graphbench.tasks.ranks import average_ranks
 
 
@@ -21,6 +24,7 @@ class R2(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
+        _check_known(true)
         pred, true = to_double(pred), to_double(true)
         spread = (true - true.mean(0)).square().sum(0)
         varies = (true != true[:1]).any(0)
@@ -36,10 +40,16 @@ class SpearmanCorrelation(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
+        _check_known(true)
         a, b = _centred_ranks(pred), _centred_ranks(true)
         varies = (a != 0).any(1) & (b != 0).any(1)
         correlation = (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
         return mean_of_defined(correlation, varies, "the targets or the predictions are constant")
+
+
+def _check_known(true: Tensor) -> None:
+    if contains_nan(true):
+        raise Undefined("some targets are not known")
 
 
 def _centred_ranks(values: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""Mean errors of predicted numbers."""
+"""Mean errors of predicted numbers, over the targets that are known (not NaN)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from graphbench.registry import register
-from graphbench.tasks.metric import Metric, to_double
+from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 
 
 @register("mae")
@@ -20,7 +20,7 @@ class MeanAbsoluteError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (to_double(pred) - to_double(true)).abs().mean()
+        return _mean((to_double(pred) - to_double(true)).abs())
 
 
 @register("mse")
@@ -35,7 +35,7 @@ class MeanSquaredError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (to_double(pred) - to_double(true)).square().mean()
+        return _mean((to_double(pred) - to_double(true)).square())
 
 
 @register("rmse")
@@ -50,4 +50,8 @@ class RootMeanSquaredError(Metric):
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
-        return (to_double(pred) - to_double(true)).square().mean().sqrt()
+        return _mean((to_double(pred) - to_double(true)).square()).sqrt()
+
+
+def _mean(errors: Tensor) -> Tensor:
+    return mean_of_defined(errors, ~errors.isnan(), "no target is known")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,8 @@ def test_objects_that_could_run_code_are_not_loaded(tmp_path: Path) -> None:
         ([_graph([1]), _graph([99999999999])], {}, r"at most 999 here\), 'y' has 99999999999"),
         ([_graph([1]), _graph([2])], {"task_type": "classification_binary"}, r"at most 1 here\), 'y' has 2"),
         ([_graph([0.5]), _graph([NAN])], {"task_type": "regression"}, r"'y' of graph 1 is \[nan\]: leave such"),
+        ([_graph([0.5, 1]), _graph([NAN, NAN])], {"task_type": "regression"}, r"graph 1 is \[nan, nan\]: leave such"),
+        ([_graph([0.5, math.inf])], {"task_type": "regression"}, r"'y' of graph 0 is \[0.5, inf\]: leave such"),
         ([_graph([[0, 1]])], {}, "For columns of 0/1 use classification_multilabel"),
         ([{"x": torch.tensor([-1]), "y": torch.tensor(0)}], {}, "categories and must not be negative"),
         ([{"x": torch.tensor([2**33]), "y": torch.tensor(0)}], {}, "below 16,777,216; received 8589934592"),
@@ -188,6 +191,11 @@ def test_a_misspelt_field_is_told(form: Any, tmp_path: Path, caplog: pytest.LogC
     assert [record.message.partition(": ")[2] for record in caplog.records] == [
         "'edge_atr' of a graph is not read. Did you mean 'edge_attr'?"
     ]
+
+
+def test_some_targets_of_a_regression_may_be_unknown(tmp_path: Path) -> None:
+    y = _load(tmp_path, [_graph([0.5, NAN]), _graph([NAN, 2.0])], task_type="regression").store.y
+    assert y.nan_to_num(9).tolist() == [[0.5, 9], [9, 2.0]]
 
 
 def test_classes_without_an_example_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

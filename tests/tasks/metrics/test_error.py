@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sklearn.metrics as sk
+import torch
 
 from tests.tasks.metric_cases import metric, random_case
 
@@ -19,6 +20,15 @@ def test_as_scikit_learn(seed):
     }
     for name, value in expected.items():
         assert metric(name, "regression")(pred, true) == pytest.approx(value, abs=1e-12), name
+
+
+def test_unknown_targets_do_not_count():
+    pred, true = random_case("regression")
+    p, y = pred.flatten(), true.flatten()
+    known = torch.arange(len(y)) % 4 > 0
+    for name in ("mae", "mse", "rmse"):
+        expected = metric(name, "regression", 1)(p[known], y[known])
+        assert metric(name, "regression")(pred, y.masked_fill(~known, torch.nan).view_as(true)) == expected
 
 
 @pytest.mark.filterwarnings("ignore")
