@@ -50,6 +50,7 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     if not leaves and not overrides:
         raise UserError(f"{path}: names no key: is the file empty?")
     leaves.update(parse_overrides(overrides))
+    typed = dict(zip(map(str, overrides[::2]), map(str, overrides[1::2]), strict=True))
     code = _load_plugins(leaves, path)
 
     _register_families(leaves)
@@ -61,6 +62,8 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
         key = _key(schema, name, where, value)
         if key is None:
             continue  # an empty section
+        if where == COMMAND_LINE and key.kind is str and not isinstance(value, str | list | dict | None):
+            value = typed[name]  # the shell takes the quotes that YAML would want around 50 or off
         values[name] = check(key, value, name, where)
         if key.inert and values[name] != key.default:
             notices.append(f"{where}: {name}: {key.inert}.")

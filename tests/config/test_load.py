@@ -164,6 +164,18 @@ def test_overrides_of_python(write) -> None:
             load_config(write(BASE), other)
 
 
+@pytest.mark.parametrize("text", ["50", "off", "1.50", "2026-11-28"])
+def test_texts_of_the_command_line_are_taken_as_typed(write, text: str) -> None:
+    path = write(BASE + "dataset: {format: custom}\n")
+    config = load_config(path, ["name_tag", text, "dataset.custom.path", text, "optim.base_lr", "50"])
+    assert (config.tree.name_tag, config.tree.dataset.custom.path, config.tree.optim.base_lr) == (text, text, 50.0)
+    assert load_config(path, ["name_tag", f"'{text}'"]).tree.name_tag == text
+    with pytest.raises(UserError, match=r"x\.yaml:1: name_tag must be a string, received "):
+        load_config(write(f"name_tag: {text}\n"))
+    with pytest.raises(UserError, match=r"command line: name_tag must be a string, received \[1\] \(list\)"):
+        load_config(path, ["name_tag", "[1]"])
+
+
 def test_overrides_with_an_equals_sign(write) -> None:
     with pytest.raises(UserError, match=r"received 'optim.base_lr=0.1'\. Write optim.base_lr 0.1\."):
         load_config(write(BASE), ["optim.base_lr=0.1"])
