@@ -50,7 +50,7 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     if not leaves and not overrides:
         raise UserError(f"{path}: names no key: is the file empty?")
     leaves.update(parse_overrides(overrides))
-    typed = dict(zip(map(str, overrides[::2]), map(str, overrides[1::2]), strict=True))
+    typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
     code = _load_plugins(leaves, path)
 
     _register_families(leaves)
@@ -62,7 +62,12 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
         key = _key(schema, name, where, value)
         if key is None:
             continue  # an empty section
-        if where == COMMAND_LINE and key.kind is str and not isinstance(value, str | list | dict | None):
+        if (
+            where == COMMAND_LINE
+            and name in typed
+            and key.kind is str
+            and not isinstance(value, str | list | dict | None)
+        ):
             value = typed[name]  # the shell takes the quotes that YAML would want around 50 or off
         values[name] = check(key, value, name, where)
         if key.inert and values[name] != key.default:
