@@ -100,10 +100,10 @@ def test_a_resumed_training_is_equal_bit_for_bit(tmp_path: Path, monkeypatch: py
             killed.run()
         torch.manual_seed(7)
         rest = trainer(tmp_path / "killed", *every_step, graphs=step_graphs())
-        begun: list[int] = []
-        monkeypatch.setattr(rest._log, "start", begun.append)
+        begun: list[tuple[int, Path | None]] = []
+        monkeypatch.setattr(rest._log, "start", lambda *given: begun.append(given))
         rest.run()
-    assert begun == [1], "it goes on where the other was killed"
+    assert begun == [(1, rest._checkpointer.last)], "it goes on where the other was killed"
     assert rest.state.epoch == 2
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor, weights(rest)[name]), name
