@@ -338,9 +338,10 @@ def _check_module(component: Callable[..., Any], made: nn.Module) -> None:
     Raises:
         ContractError: without ``super().__init__()``; modules or parameters in a list, a tuple or a dictionary alone.
     """
-    who = f"{plug_ins.place(component)}: {component.__qualname__}"
     if "_modules" not in vars(made):
-        raise ContractError(f"{who}.__init__ must call super().__init__() first")
+        raise ContractError(
+            f"{plug_ins.place(component)}: {component.__qualname__}.__init__ must call super().__init__() first"
+        )
     known = {id(each) for each in (*made.modules(), *made.parameters())}
     for module in made.modules():
         for name, value in vars(module).items():
@@ -350,9 +351,10 @@ def _check_module(component: Callable[..., Any], made: nn.Module) -> None:
             kind = "Module" if any(hasattr(type(x), "register_module") for x in lost) else "Parameter"
             if kind == "Module" or any(getattr(x, "requires_grad", None) is True and x.is_leaf for x in lost):
                 container = f"nn.{kind}{'Dict' if isinstance(value, dict) else 'List'}"
+                what = f"'{name}' of {type(module).__qualname__} is a {type(value).__name__} of {kind.lower()}s"
                 raise ContractError(
-                    f"{who}: '{name}' of {type(module).__qualname__} is a {type(value).__name__} of {kind.lower()}s, "
-                    f"which PyTorch neither trains nor saves nor moves to a device; make it an {container}."
+                    f"{plug_ins.place(component)}: {component.__qualname__}: {what}, which PyTorch neither trains nor "
+                    f"saves nor moves to a device; make it an {container}."
                 )
 
 

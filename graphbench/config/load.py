@@ -149,7 +149,8 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         if value is None:
             return None
         raise UserError(f"{where}: {name} is a section of keys, received {value!r}.")
-    if owner and argument in registry.parameters(owner):
+    declared = registry.parameters(owner).get(argument) if owner else None
+    if declared is not None and not declared.from_context:
         raise UserError(
             f"{where}: the parameter '{argument}' of {component} is no key (its type cannot be written in YAML); "
             f"annotate it in {plug_ins.place(owner)}, e.g. {argument}: float."

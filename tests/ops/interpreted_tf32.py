@@ -22,6 +22,7 @@ from tests.ops.ragged_inputs import (
     DEVICE,
     EPS,
     EPS_OF_TF32,
+    SMALL_MAPS,
     assert_rounded_gradients,
     assert_within_budget,
     normal,
@@ -47,18 +48,7 @@ Using = Callable[[str], Callable[..., Tensor]]
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles from 17 rows on."""
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: SMALL)
-    set_kernels(
-        monkeypatch,
-        "linear",
-        ROWS=16,
-        DEPTH=16,
-        SPAN_IN=16,
-        SPAN_OUT=16,
-        SHARE=8,
-        FORWARD_ROWS=16,
-        FORWARD_OUT=16,
-        FORWARD_IN=16,
-    )
+    set_kernels(monkeypatch, "linear", **SMALL_MAPS)
 
 
 def rows(*shapes: tuple[int, ...]) -> list[Tensor]:

@@ -42,6 +42,19 @@ def kernel_tests() -> list[str]:
     return sorted(path.name for path in [*folder.glob("interpreted_*.py"), *both])
 
 
+SMALL_MAPS: dict[str, object] = {
+    "ROWS": 16,
+    "DEPTH": 16,
+    "SPAN_IN": 16,
+    "SPAN_OUT": 16,
+    "SHARE": 8,
+    "FORWARD_ROWS": 16,
+    "FORWARD_OUT": 16,
+    "FORWARD_IN": 16,
+}
+"""Tiles of linear maps of which a few rows and channels have several."""
+
+
 def set_kernels(monkeypatch: pytest.MonkeyPatch, operator: str, **constants: object) -> None:
     """Sets constants of an operator's kernels, where these are tested: small tiles, of which there are several then."""
     for name, value in constants.items() if KERNELS else ():

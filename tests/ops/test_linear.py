@@ -16,6 +16,7 @@ from tests.ops.ragged_inputs import (
     BACKEND,
     DEVICE,
     KERNELS,
+    SMALL_MAPS,
     assert_same,
     assert_within_budget,
     normal,
@@ -31,18 +32,7 @@ if KERNELS:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles of rows, columns in and columns out, and several shares where many rows are cut into shares."""
-    set_kernels(
-        monkeypatch,
-        "linear",
-        ROWS=16,
-        DEPTH=16,
-        SPAN_IN=16,
-        SPAN_OUT=16,
-        SHARE=8,
-        FORWARD_ROWS=16,
-        FORWARD_OUT=16,
-        FORWARD_IN=16,
-    )
+    set_kernels(monkeypatch, "linear", **SMALL_MAPS)
 
 
 def case(
