@@ -31,12 +31,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
+if not torch.cuda.is_available():  # for every seed, the stack of the caller would be kept until there is a GPU
+    for absent in (torch.cuda, torch.xpu, torch.mtia):
+        absent.manual_seed_all = lambda seed: None
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    if torch.cuda.is_available():
-        torch.manual_seed(0)
-    else:  # that would keep the stack of every call, until there is a GPU
-        torch.default_generator.manual_seed(0)
+    torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002  libraries under test still draw from the global generator
 
 

@@ -11,6 +11,7 @@ from graphbench.preflight import describe
 from graphbench.published.table import read_published
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.plan import PlannedEntry, plan
+from graphbench.tables.cli import cell_specs
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -51,17 +52,17 @@ def test_every_entry_builds_and_is_a_run_of_its_own(name: str) -> None:
         assert not planned_entry.finished
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", [path.stem for path in SWEEPS])
 def test_published_values_are_found(name: str) -> None:
     sweep = shipped(name)
     if sweep.published is None:
         assert not any(entry.published for entry in sweep.entries)
         return
-    table = sweep.published
-    for planned_entry in planned(name):
-        entry = planned_entry.entry
-        row = table.find(entry.label, planned_entry.checked.description["dataset"], entry.published, entry.where)
-        assert (row is not None) == ((name, entry.label) not in NOT_PUBLISHED), f"{entry.where}: {entry.cell}"
+    cells = cell_specs(sweep)
+    assert len({(cell.label, cell.column) for cell in cells}) == len(cells), "two entries for a cell"
+    for cell in cells:
+        row = sweep.published.find(cell.label, cell.dataset, cell.selector)
+        assert (row is not None) == ((name, cell.label) not in NOT_PUBLISHED), cell.name
 
 
 @pytest.mark.slow

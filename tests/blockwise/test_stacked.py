@@ -45,10 +45,21 @@ BLOCKS = {
 }
 
 
-def blocks_and_types(*names):
-    """Some of the ways to cut in float64, the last one in float32 as well."""
-    cases = [(BLOCKS[name], torch.float64) for name in names] + [(BLOCKS[names[-1]], torch.float32)]
-    return pytest.mark.parametrize(("blocks", "dtype"), cases, ids=[*names, f"{names[-1]}, float32"])
+ALL_CUTS = {"CustomGatedGCN", "GCN", "GAT"}
+"""Local layers that CI cuts in all ways, and in float32: with edge states, without, with a softmax over neighbours."""
+
+
+def every_local_layer(first, *others):
+    """All local layers, cut in the first way in float64; in other ways, and in float32, CI takes some of them."""
+    more = (pytest.mark.slow, pytest.mark.exhaustive)
+    cuts = [(first, torch.float64), (first, torch.float32), *((name, torch.float64) for name in others)]
+    cases = [
+        pytest.param(name, BLOCKS[cut], dtype, id=f"{name}-{cut}-{dtype}", marks=() if seen else more)
+        for name in ALONG_EDGES
+        for i, (cut, dtype) in enumerate(cuts)
+        for seen in [i == 0 or name in ALL_CUTS]
+    ]
+    return pytest.mark.parametrize(("name", "blocks", "dtype"), cases)
 
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
@@ -133,14 +144,12 @@ def assert_equal(model, store, blocks, dtype=torch.float64):
     torch.testing.assert_close(found, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
-@blocks_and_types("single nodes", "more room than nodes", "blocks of nodes")
-@pytest.mark.parametrize("name", ALONG_EDGES)
+@every_local_layer("blocks of nodes", "single nodes", "more room than nodes")
 def test_every_local_layer_in_a_gnn(store, name, blocks, dtype):
     assert_equal(gnn(name, pre_mp=1, act="gelu"), store, blocks, dtype)
 
 
-@blocks_and_types("on disk", "blocks of edges")
-@pytest.mark.parametrize("name", ALONG_EDGES)
+@every_local_layer("blocks of edges", "on disk")
 def test_every_local_layer_beside_attention(store, name, blocks, dtype):
     assert_equal(gps(name, "SGFormer"), store, blocks, dtype)
 
