@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from graphbench.train.checkpointer import read_checkpoint
 from graphbench.train.fabric import Fabric
 from graphbench.train.precision import Precision
 from graphbench.train.reporter import Reporter
+from graphbench.train.step_runner import StepRunner
 from tests.train.tiny_run import PenalisedModel, Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
@@ -331,7 +333,14 @@ def test_the_best_model_of_a_run_that_diverges_is_kept(tmp_path: Path, enable_ck
         assert all(tensor.isfinite().all() for tensor in kept["model"].values())
 
 
-def test_it_is_found_before_an_evaluation_that_cannot_stand_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("captured", [None, Mock(return_value=None)])
+def test_it_is_found_before_an_evaluation_that_cannot_stand_it(
+    tmp_path: Path, captured: Mock | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an evaluation that was captured has been given up, and is done batch by batch."""
+    runners = lambda capture, step, _: (StepRunner(step, capture.loaders, None), captured)  # noqa: E731
+    monkeypatch.setattr("graphbench.train.trainer.Capture.runners", runners)
+
     class Decomposes(Breaks):
         def forward(self, batch):
             prediction = super().forward(batch)
