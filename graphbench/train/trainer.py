@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -298,9 +299,10 @@ class Trainer:
         """
         batch = self.state.buffer.first_non_finite()
         failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]), self._origin(batch))
-        for failed in gather_objects(failure, self.fabric):
-            if failed is not None:
-                raise non_finite_loss(self.state.epoch, *failed, self.fabric.broadcast(self._kept()))
+        failures = [failed for failed in gather_objects(failure, self.fabric) if failed is not None]
+        if failures:
+            first = min(failures, key=itemgetter(0))  # an average of gradients spoils the parameters of all processes
+            raise non_finite_loss(self.state.epoch, *first, self.fabric.broadcast(self._kept()))
 
     def _origin(self, batch: int) -> Origin | None:
         """Origin of the loss of a batch that is not finite; None where computing it again does not show it."""
