@@ -84,7 +84,8 @@ def run(
     checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together)
     config, fabric = checked.config, checked.fabric
     fabric.launch()
-    with _console(config, fabric), _threads(config.tree.num_threads):
+    stop = StopRequest()
+    with stop.at_once(), _console(config, fabric), _threads(config.tree.num_threads):
         for notice in config.notices:
             logger.info(notice)
         data = _Data(config)
@@ -94,7 +95,7 @@ def run(
                 checked.directory(inputs.run).refuse_another(inputs.identity)
         _hint_at_splits(config, all_inputs)
         number = len(all_inputs) if together else 1
-        group = RunGroup(checked, data, overwrite, reporters, number, StopRequest())
+        group = RunGroup(checked, data, overwrite, reporters, number, stop)
         if number > 1:
             _run_together(all_inputs, group, fabric)
         scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same

@@ -111,6 +111,31 @@ def test_ctrl_c_that_a_library_swallows_while_it_is_imported(capsys: pytest.Capt
     assert capsys.readouterr().err == "interrupted: nothing was running yet.\n"
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_before_training_and_after_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """While data are read, or the results of all runs are put together."""
+    number, told = signal.Signals[name], {"SIGINT": "Ctrl-C"}.get(name, name)
+    default = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+    before = signal.signal(number, default)  # whatever the tests before have left
+    command = ["--cfg", "rings.yaml", "optim.max_epoch", "1"]
+    with monkeypatch.context() as patch:
+        patch.setattr("graphbench.experiment.read_data", lambda config: signal.raise_signal(number))
+        assert main(command) == 130
+    missing = "there is nothing to resume. The same command does what is missing."
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"interrupted: stopped by {told} before training began: {missing}"
+    assert not list(folder.rglob("record.json"))
+    if name == "SIGTERM":
+        with monkeypatch.context() as patch:
+            patch.setattr("graphbench.experiment.write_aggregate", lambda *_, **__: signal.raise_signal(number))
+            assert main(command) == 130
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"interrupted: stopped by SIGTERM between two trainings or after the last: {missing}"
+    assert signal.signal(number, before) is default
+
+
 def test_a_file_system_without_locks_is_named() -> None:
     told = told_to_user(OSError(errno.ENOLCK, "No locks available"))
     assert isinstance(told, UserError)

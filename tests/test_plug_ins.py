@@ -97,9 +97,17 @@ def test_keys_of_a_plug_in_that_are_none(
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_the_layer_that_a_loss_that_is_nan_comes_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hers.py").write_text(ATTENTION.replace("self.lin(h)", "self.lin(h) / (h - h)"))
+    assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 3
+    module, place = r"layers\.0\.\S+ \(Hers", re.escape(str(folder / "hers.py"))
+    told = rf"epoch 0, batch 0: the training loss is nan\. .* {module}, {place}:7\) is the first module whose output"
+    assert re.search(told, capsys.readouterr().err)
+
+
 def test_a_loss_that_is_nan_may_come_from_a_plug_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    later = "seen.append(0); return self.lin(h) / (len(seen) < 4)"
-    (folder / "hers.py").write_text(ATTENTION.replace("return self.lin(h)", later).replace("import sys", "seen = []"))
+    once = "seen.extend([0] * self.training); return self.lin(h) / (not self.training or len(seen) != 3)"
+    (folder / "hers.py").write_text(ATTENTION.replace("return self.lin(h)", once).replace("import sys", "seen = []"))
     assert main(["--cfg", "rings.yaml", "plugins", "[hers.py]", "gt.layer_type", "GCN+Hers"]) == 3
     assert re.search(r"the training loss is .* It may come from .*hers\.py", capsys.readouterr().err)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -68,6 +68,7 @@ def launch(
     passes: Iterable[EvaluationPass],
     skip: tuple[str, ...] = ("train",),
     captured: CapturedEvaluation | None = None,
+    before_python: Callable[[], None] | None = None,
 ) -> list[LaunchedPass]:
     """Passes under way; replayed ones ask the device for nothing.
 
@@ -81,12 +82,16 @@ def launch(
         passes: passes of the data loaders.
         skip: splits left out; training is measured from the training passes.
         captured: does the passes by replay, where it can. Predictions are then valid until its next evaluation.
+        before_python: called before every pass that is done batch by batch, also where capturing it has failed.
     """
     launched: list[LaunchedPass] = []
     for eval_pass, splits, by_batch in _asked(passes, skip):
         start = time.perf_counter()
         whole = None if captured is None else captured(eval_pass, by_batch)
         if whole is None:
+            if before_python is not None:
+                before_python()
+                start = time.perf_counter()
             whole = _predictions(predict, task, eval_pass, by_batch)
         launched.append(LaunchedPass(splits, whole, by_batch, time.perf_counter() - start))
     return launched

@@ -56,12 +56,15 @@ class Fabric:
         Args:
             module: returns a prediction and an auxiliary loss or None.
         """
-        wrapped = self.wrap(self.place(module))
+        return self.in_precision(self.wrap(self.place(module)))
+
+    def in_precision(self, module: nn.Module) -> Forward:
+        """The forward pass of a placed module, which no other process takes part in unless it is wrapped."""
         precision = self.precision
 
         def forward(batch: Any) -> tuple[Tensor, Tensor | None]:
             with precision.forward_context():
-                prediction, auxiliary = wrapped(batch)
+                prediction, auxiliary = module(batch)
             return precision.convert_output(prediction), None if auxiliary is None else precision.convert_output(
                 auxiliary
             )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from graphbench import plug_ins
 from graphbench.errors import Interrupted, RunFailed
+from graphbench.train.nonfinite import Origin
 
 # Gloo's errors are RuntimeErrors. Most begin with the file that raised them; when one operation of a process has
 # waited too long, the others that were under way end with the last sentence, which names no file.
@@ -20,17 +22,44 @@ _LOST = (
     "Broken pipe",
     "Application timeout caused pair closure",
 )
+_MOST_NAMES = 3
 
 
-def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFailed:
+@dataclass(frozen=True)
+class Kept:
+    """Files that a run which fails leaves.
+
+    Attributes:
+        last: path of the latest checkpoint, which need not be there.
+        best: path of the model of the best epoch; None where none was saved.
+        best_epoch: number of that epoch.
+    """
+
+    last: Path
+    best: Path | None = None
+    best_epoch: int = 0
+
+    def __str__(self) -> str:
+        """One sentence."""
+        model = f"the model of the best epoch, {self.best_epoch}, is in {self.best}"
+        if self.last.is_file():
+            return f"The last checkpoint is kept in {self.last}{'' if self.best is None else f', {model}'}."
+        nothing = "No checkpoint had been written yet"
+        return f"{nothing}." if self.best is None else f"{nothing}, but {model}."
+
+
+def non_finite_loss(epoch: int, batch: int, value: float, origin: Origin | None, kept: Kept) -> RunFailed:
     """The training loss is NaN or infinite.
 
     Args:
         epoch: number of the epoch, from 0.
         batch: number of the batch in that epoch, from 0.
         value: value of the loss.
-        last: path of the latest checkpoint.
+        origin: where it comes from, if that is known.
+        kept: files of the run.
     """
+    if origin is not None and origin.part != "updates":
+        return RunFailed(f"epoch {epoch}, batch {batch}: the training loss is {value}. {_sentence(origin)} {kept}")
     if not epoch and not batch:
         return RunFailed(
             f"epoch 0, batch 0: the training loss is {value} before anything was learned. Look at the targets and the "
@@ -39,17 +68,17 @@ def non_finite_loss(epoch: int, batch: int, value: float, last: Path) -> RunFail
     return RunFailed(
         f"epoch {epoch}, batch {batch}: the training loss is {value}. "
         "Lower optim.base_lr, warm up longer (optim.num_warmup_epochs), clip gradients (optim.clip_grad_norm: True), "
-        f"or use precision 32-true.{_code_of_users()} {_kept(last)}"
+        f"or use precision 32-true.{_code_of_users()} {'' if origin is None else _sentence(origin) + ' '}{kept}"
     )
 
 
-def out_of_memory(epoch: int, batch: int, device: torch.device, error: BaseException, last: Path) -> RunFailed:
+def out_of_memory(epoch: int, batch: int, device: torch.device, error: BaseException, kept: Kept) -> RunFailed:
     """Memory is exhausted; arguments as in :func:`non_finite_loss`."""
     where = "the GPU" if device.type == "cuda" else "this machine"
     return RunFailed(
         f"epoch {epoch}, batch {batch}: the memory of {where} is exhausted ({first_line(error)}). "
         "Use a smaller train.batch_size (with optim.batch_accumulation the step stays as large), precision "
-        f"bf16-mixed, or a smaller model. {_kept(last)}"
+        f"bf16-mixed, or a smaller model. {kept}"
     )
 
 
@@ -83,10 +112,10 @@ def is_lost_process(error: BaseException) -> bool:
     return isinstance(error, torch.distributed.DistError) or any(sign in text for sign in _LOST)
 
 
-def lost_process(epoch: int, error: BaseException, last: Path) -> RunFailed:
+def lost_process(epoch: int, error: BaseException, kept: Kept) -> RunFailed:
     """Another process of the run has ended; arguments as in :func:`non_finite_loss`."""
     return RunFailed(
-        f"epoch {epoch}: another process of this run has ended ({first_line(error)}). {_kept(last)} The same command "
+        f"epoch {epoch}: another process of this run has ended ({first_line(error)}). {kept} The same command "
         "resumes the run."
     )
 
@@ -122,5 +151,21 @@ def _code_of_users() -> str:
     )
 
 
-def _kept(last: Path) -> str:
-    return f"The last checkpoint is kept in {last}." if last.is_file() else "No checkpoint had been written yet."
+def _sentence(origin: Origin) -> str:
+    """Where a loss that is not finite comes from, and what to look for there."""
+    again = f"Computed again{' with ' if origin.weights else ''}{origin.weights}"
+    module = f"{origin.module or 'the model'} ({origin.kind})"
+    names = ", ".join(origin.tensors[:_MOST_NAMES])
+    names += f" and {len(origin.tensors) - _MOST_NAMES} more" if len(origin.tensors) > _MOST_NAMES else ""
+    return {
+        "output": f"{again}, {module} is the first module whose output is not finite although its inputs are: look "
+        "there for divisions, roots and logarithms of 0, and for numbers that are too large for the precision.",
+        "parameters": f"{again}, {module} is the first module whose output is not finite, and neither are its "
+        f"parameters or buffers {names}: how are they initialised or loaded?",
+        "loss": f"{again}, the outputs of all modules are finite and the loss is not: look at the targets and at the "
+        "loss, that of layers included.",
+        "gradient": f"{again}, {module} is the first module that passes back gradients which are not finite: look "
+        "there for roots and norms of 0, whose derivatives are infinite.",
+        "updates": f"{again}, loss and gradients of this batch are finite: the updates since then have led to {names}, "
+        "which are not.",
+    }[origin.part]

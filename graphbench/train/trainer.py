@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from graphbench.errors import RunFailed, UserError, is_out_of_memory
+from graphbench.errors import UserError, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.structures import DataLoaders
+from graphbench.structures import DataLoaders, DeviceBatch
 from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.capture import Capture
@@ -33,9 +36,18 @@ from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, collect, launch, prepare
 from graphbench.train.fabric import Fabric
-from graphbench.train.failures import interrupted, is_lost_process, lost_process, non_finite_loss, out_of_memory
+from graphbench.train.failures import (
+    Kept,
+    first_line,
+    interrupted,
+    is_lost_process,
+    lost_process,
+    non_finite_loss,
+    out_of_memory,
+)
 from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.mode import set_mode
+from graphbench.train.nonfinite import Origin, find_origin
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
 from graphbench.train.run_log import RunLog
@@ -113,6 +125,8 @@ class Trainer:
         )
         self._checkpointer = Checkpointer(run, fabric, settings)
         self._stop = stop or StopRequest()
+        # What a loss that is NaN is explained with while there is no best epoch, whose copy then takes its memory.
+        self._begun_with: dict[str, Tensor] = {}
 
     def run(self) -> Outcome:
         """:meth:`turns` in one go."""
@@ -130,6 +144,8 @@ class Trainer:
         try:
             with self._stop:
                 resumed_from = self._resume()
+                if self.state.best is None:
+                    self._begun_with = copy_state_dict(self.model.state_dict(), None)
                 self._run_step, self._captured_evaluation = self._capture.runners(self._step, self._predict)
                 self._prepare()
                 self._log.start(self.state.epoch, resumed_from)
@@ -138,11 +154,11 @@ class Trainer:
                 return self._log.finish(self.state, self.task)
         except (RuntimeError, MemoryError) as error:
             if self.fabric.world_size > 1 and is_lost_process(error):
-                raise lost_process(self.state.epoch, error, self._checkpointer.last) from error
+                raise lost_process(self.state.epoch, error, self._kept()) from error
             if not is_out_of_memory(error):
                 raise
-            state, last = self.state, self._checkpointer.last
-            raise out_of_memory(state.epoch, state.batches_done, self.fabric.device, error, last) from error
+            state, device = self.state, self.fabric.device
+            raise out_of_memory(state.epoch, state.batches_done, device, error, self._kept()) from error
         finally:
             self._log.close()
 
@@ -242,21 +258,26 @@ class Trainer:
         Replays are launched before the losses are there, which they do not depend on: a device without work would wait
         for the host in turn. Forward passes of Python might not stand weights that are not finite.
         """
-        captured = self._captured_evaluation
-        predictions = self._trained(start) if captured is None else {}
+        predictions: dict[str, SplitPredictions] = {}
+
+        def add_trained() -> None:
+            if not predictions:
+                predictions.update(self._trained(start))
+
         self.state.buffer.send_losses()
         broadcast_buffers(self.model, self.fabric)
         set_mode(self._adapter, False)
-        launched = launch(self._predict, self.task, self.loaders.passes, captured=captured)
+        replay = self._captured_evaluation
+        launched = launch(self._predict, self.task, self.loaders.passes, captured=replay, before_python=add_trained)
         yield
-        predictions = predictions or self._trained(start)
+        add_trained()
         predictions |= collect(launched, self.fabric)
         if "val" not in predictions:
             raise UserError("the data set has no validation split; the best epoch is selected on it.")
         return predictions
 
     def _keep_best(self, metrics: EpochMetrics, predictions: dict[str, SplitPredictions]) -> None:
-        older_copy = None if self.state.best is None else self.state.best.model
+        older_copy = self._earlier_weights()
         self.state.best = BestEpoch(
             epoch=self.state.epoch,
             metric=self.settings.metric,
@@ -266,6 +287,7 @@ class Trainer:
             counts={split: of_split.buffer.rows for split, of_split in predictions.items()},
             model=copy_state_dict(self.model.state_dict(), older_copy),
         )
+        self._begun_with = {}
 
     # ------------------------------------------------------------------ failures and checkpoints
 
@@ -276,14 +298,48 @@ class Trainer:
             RunFailed: with the best epoch's model saved; the state that diverged is not.
         """
         batch = self.state.buffer.first_non_finite()
-        failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]))
-        for failed in gather_objects(failure, self.fabric):
-            if failed is not None:
-                error, best = non_finite_loss(self.state.epoch, *failed, self._checkpointer.last), self.state.best
-                if best is None or not self.settings.enable_ckpt:
-                    raise error
-                self._checkpointer.save_best(vars(best))
-                raise RunFailed(f"{error} The model of the best epoch, {best.epoch}, is in {self._checkpointer.best}.")
+        failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]), self._origin(batch))
+        failures = [failed for failed in gather_objects(failure, self.fabric) if failed is not None]
+        if failures:
+            first = min(failures, key=itemgetter(0))  # an average of gradients spoils the parameters of all processes
+            raise non_finite_loss(self.state.epoch, *first, self.fabric.broadcast(self._kept()))
+
+    def _origin(self, batch: int) -> Origin | None:
+        """Origin of the loss of a batch that is not finite; None where computing it again does not show it."""
+        forward = self.fabric.in_precision(self._adapter)
+
+        def total_loss(on_device: DeviceBatch) -> Tensor:
+            self._training_mode()
+            return self._step.total_loss(on_device, forward)
+
+        best = self.state.best
+        name = "the weights that this run began with" if best is None else f"the weights of epoch {best.epoch}"
+        losses = (partial(total_loss, each) for each in self._suspects(batch))
+        return find_origin(self.model, losses, self._earlier_weights(), name)
+
+    def _suspects(self, batch: int) -> Iterator[DeviceBatch]:
+        """A batch of this epoch whose loss is not finite, then those of the update before, latest first."""
+        count, epochs, last = 2 * self.settings.batch_accumulation, [self.state.epoch], batch + 1
+        if last < count and self.state.epoch:
+            epochs, last = [self.state.epoch - 1, *epochs], last + self.loaders.num_train_batches
+        batches = islice(chain.from_iterable(map(self.loaders.train, epochs)), last)
+        for graphs, rows in reversed(deque(batches, maxlen=count)):
+            yield DeviceBatch(graphs, rows)
+
+    def _earlier_weights(self) -> dict[str, Tensor]:
+        """Copy of the model at its best epoch, else at the beginning."""
+        return self._begun_with if self.state.best is None else self.state.best.model
+
+    def _kept(self) -> Kept:
+        """Files of a run that fails, after the model of its best epoch has been saved, which may fail in turn."""
+        files, best = self._checkpointer, self.state.best
+        if best is not None and self.settings.enable_ckpt and self.fabric.is_global_zero:
+            try:
+                files.save_best(vars(best))
+                return Kept(files.last, files.best, best.epoch)
+            except Exception as error:  # noqa: BLE001  the failure that is told came first
+                logger.warning("the model of the best epoch, %d, cannot be saved: %s", best.epoch, first_line(error))
+        return Kept(files.last)
 
     def _save_within_epoch(self, done: int, start: float) -> None:
         """Between two steps: a checkpoint when one is due, the end when it is asked for.

@@ -89,11 +89,15 @@ class TrainingStep:
                 raise told from error
         return StepOutput(loss.detach(), self._task.keep(pred), true)
 
-    def _losses(self, on_device: DeviceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def total_loss(self, on_device: DeviceBatch, forward: Forward) -> Tensor:
+        """What is minimised, of a batch that this process alone computes, by a forward pass without others."""
+        return self._losses(on_device, forward)[-1]
+
+    def _losses(self, on_device: DeviceBatch, forward: Forward | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Predictions, targets, the task's loss, and what is minimised: that and the loss of layers."""
         batch, rows = on_device.batch, on_device.rows
         with part(FORWARD), seeds_drawn_together():
-            pred, auxiliary_loss = self._forward(OpaqueBatch(batch))
+            pred, auxiliary_loss = (forward or self._forward)(OpaqueBatch(batch))
         assert batch.y is not None
         true = batch.y
         weight = batch.node_weight if isinstance(batch, SampledGraph) else None

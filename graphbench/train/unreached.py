@@ -6,7 +6,7 @@ from torch import nn
 
 from graphbench.errors import SHOWN
 
-_KNOWN = {"graphbench", "torch", "torch_geometric"}
+KNOWN = {"graphbench", "torch", "torch_geometric"}
 """Packages whose layers have parameters for inputs that a configuration may lack, such as edge states."""
 
 
@@ -14,7 +14,7 @@ def unreached(model: nn.Module) -> str:
     """A sentence on the parameters of users' modules that the last backward pass gave no gradient; empty for none."""
     found: dict[str, None] = {}  # a module inside of another is met twice
     for prefix, module in model.named_modules():
-        if type(module).__module__.partition(".")[0] not in _KNOWN:
+        if type(module).__module__.partition(".")[0] not in KNOWN:
             own = module.named_parameters(prefix)
             found |= {name: None for name, each in own if each.requires_grad and each.grad is None}
     if not found:

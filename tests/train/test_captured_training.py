@@ -6,11 +6,11 @@ import copy
 import dataclasses
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphbench.config import load_config
 from graphbench.contract import capture_obstacle
@@ -159,28 +159,40 @@ def test_a_loss_that_hides_its_missing_gradient_is_refused_before_anything_is_re
             run.run()
 
 
-class Spoils(Reporter):
-    """Spoils a weight after the first epoch."""
+class Divides(GatedGCNBlock):
+    """Divides by a number on the device that no checkpoint has."""
 
-    model: nn.Module
+    capturable = True
+    divisor: ClassVar[Tensor]
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        h, e, batch = super().forward(h, e, batch)
+        return h / self.divisor, e, batch
+
+
+class Spoils(Reporter):
+    """Sets that number to 0 after the first epoch."""
 
     def epoch(self, report: EpochReport) -> None:
-        next(self.model.parameters()).data.fill_(torch.nan)
+        Divides.divisor.zero_()
 
 
-def test_an_evaluation_is_launched_before_the_losses_are_waited_for(tmp_path: Path) -> None:
-    """The device goes on meanwhile; a loss that is not finite still ends the run."""
+def test_an_evaluation_is_launched_before_the_losses_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device goes on meanwhile; a loss that is not finite still ends the run, and names its layer."""
     begun = Spoils()
     with second_device() as waits:
+        monkeypatch.setattr(Divides, "divisor", torch.ones(1).to(DEVICE), raising=False)
         graphs = step_graphs()
         replays = noted_replays(graphs, waits)
-        run = trainer(tmp_path, "train.capture", "always", graphs=graphs, reporters=(begun,))
-        begun.model = run.model
+        run = trainer(tmp_path, "train.capture", "always", graphs=graphs, reporters=(begun,), plugin=Divides)
         begun.start = lambda report: replays.clear()  # type: ignore[method-assign]
-        with pytest.raises(RunFailed, match="epoch 1, batch 0"):
+        told = r"epoch 1, batch 0: .* with the weights of epoch 0, layers\.0 \(Divides, .* whose output is not finite"
+        with pytest.raises(RunFailed, match=told):
             run.run()
     steps, evaluations = run.loaders.num_train_batches, 2
-    assert len(replays) == 2 * (steps + evaluations)
+    assert len(replays) == 2 * (steps + evaluations), "what is computed again is not replayed"
     for epoch in (replays[: steps + evaluations], replays[steps + evaluations :]):
         assert len(set(epoch[steps - 1 :])) == 1, "a replay of the evaluation had to wait"
 

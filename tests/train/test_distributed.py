@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -92,6 +93,16 @@ def test_two_processes_resume(tmp_path: Path, two: tuple[Path, list[dict[str, An
     assert process.returncode == 130, err
     (rest,) = results(start(tmp_path, "--devices", "2", *RESUMED))
     assert rest == whole | {"decision": "resume"}
+
+
+@pytest.mark.slow
+def test_the_layer_at_fault_in_one_process_is_told_by_all(tmp_path: Path) -> None:
+    """The other computes nothing again meanwhile, and its own loss is NaN one batch later."""
+    process = start(tmp_path, "--devices", "2", "--batch_size", "3", "--divides")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3, err
+    told = r"^epoch 0, batch 2: the training loss is nan\. .* norm \(DividesInTheSecondProcess, .*No checkpoint"
+    assert len(re.findall(told, err, re.MULTILINE)) == 2, err
 
 
 def others(process: subprocess.Popen[str]) -> list[int]:

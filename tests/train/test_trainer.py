@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from graphbench.train.checkpointer import read_checkpoint
 from graphbench.train.fabric import Fabric
 from graphbench.train.precision import Precision
 from graphbench.train.reporter import Reporter
+from graphbench.train.step_runner import StepRunner
 from tests.train.tiny_run import PenalisedModel, Slowly, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
@@ -306,7 +308,7 @@ class Breaks(TinyModel):
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_names_the_place(tmp_path: Path) -> None:
     trainer = tiny_trainer(tmp_path, tiny_settings(ckpt_period=1), model=Breaks(at=5 + 5 + 3))
-    with pytest.raises(RunFailed, match=r"epoch 2, batch 3: the training loss is nan.*base_lr.*kept in") as error:
+    with pytest.raises(RunFailed, match=r"epoch 2, batch 3: the training loss is nan.*kept in") as error:
         trainer.run()
     assert error.value.exit_code == 3
     assert read_checkpoint(trainer._checkpointer.last)["epoch"] == 2
@@ -323,14 +325,22 @@ def test_the_best_model_of_a_run_that_diverges_is_kept(tmp_path: Path, enable_ck
     last, best = trainer._checkpointer.last, trainer._checkpointer.best
     assert not last.exists()
     assert best.is_file() == enable_ckpt
-    assert str(error.value).endswith(f"The model of the best epoch, 0, is in {best}.") == enable_ckpt
+    model = f", but the model of the best epoch, 0, is in {best}" if enable_ckpt else ""
+    assert str(error.value).endswith(f" No checkpoint had been written yet{model}.")
     if enable_ckpt:
         kept = read_checkpoint(best)
         assert (kept["epoch"], kept["metric"]) == (0, "accuracy")
         assert all(tensor.isfinite().all() for tensor in kept["model"].values())
 
 
-def test_it_is_found_before_an_evaluation_that_cannot_stand_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("captured", [None, Mock(return_value=None)])
+def test_it_is_found_before_an_evaluation_that_cannot_stand_it(
+    tmp_path: Path, captured: Mock | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an evaluation that was captured has been given up, and is done batch by batch."""
+    runners = lambda capture, step, _: (StepRunner(step, capture.loaders, None), captured)  # noqa: E731
+    monkeypatch.setattr("graphbench.train.trainer.Capture.runners", runners)
+
     class Decomposes(Breaks):
         def forward(self, batch):
             prediction = super().forward(batch)
@@ -344,10 +354,10 @@ def test_it_is_found_before_an_evaluation_that_cannot_stand_it(tmp_path: Path) -
 
 def test_it_is_found_before_the_end_of_a_long_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbench.train.trainer.CHECK_EVERY", 2)
-    model = Breaks(at=1)
+    trainer = tiny_trainer(tmp_path, model=Breaks(at=1))
     with pytest.raises(RunFailed, match="epoch 0, batch 1"):
-        tiny_trainer(tmp_path, model=model).run()
-    assert model.calls == 2
+        trainer.run()
+    assert trainer.state.batches_done == 2
 
 
 def test_a_checkpoint_holds_no_spoiled_weights(tmp_path: Path) -> None:
@@ -359,15 +369,44 @@ def test_a_checkpoint_holds_no_spoiled_weights(tmp_path: Path) -> None:
     assert all(tensor.isfinite().all() for tensor in state["model"].values())
 
 
-def test_exhausted_memory_gives_advice(tmp_path: Path) -> None:
-    class Greedy(TinyModel):
-        def forward(self, batch):
-            torch.empty(1 << 60, dtype=torch.uint8)
-            return super().forward(batch)
+class Greedy(TinyModel):
+    """Asks for more memory than there is from the ``at``-th training forward pass on."""
 
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    def forward(self, batch):
+        if self.training:
+            self.left -= 1
+            if self.left < 0:
+                torch.empty(1 << 60, dtype=torch.uint8)
+        return super().forward(batch)
+
+
+def test_exhausted_memory_gives_advice(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"epoch 0, batch 0: the memory of this machine.*train.batch_size") as error:
-        tiny_trainer(tmp_path, model=Greedy()).run()
+        tiny_trainer(tmp_path, model=Greedy(at=0)).run()
     assert error.value.exit_code == 3
+    assert str(error.value).endswith(" No checkpoint had been written yet.")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_best_model_is_kept_when_memory_is_exhausted(
+    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also told where there is no memory for saving it either."""
+    trainer = tiny_trainer(tmp_path, tiny_settings(ckpt_period=100, ckpt_best=False), model=Greedy(at=5 + 2))
+    best = trainer._checkpointer.best
+    if fails:
+        monkeypatch.setattr(torch, "save", lambda *given: bytearray(1 << 60))
+    with pytest.raises(RunFailed, match=r"epoch 1, batch 2: the memory of this machine") as error:
+        trainer.run()
+    assert best.is_file() != fails
+    assert ("the model of the best epoch, 0, cannot be saved: MemoryError" in caplog.text) == fails
+    model = "" if fails else f", but the model of the best epoch, 0, is in {best}"
+    assert str(error.value).endswith(f" No checkpoint had been written yet{model}.")
+    assert fails or read_checkpoint(best)["epoch"] == 0
 
 
 def test_another_runtime_error_keeps_its_traceback(tmp_path: Path) -> None:

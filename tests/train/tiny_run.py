@@ -114,6 +114,18 @@ class PenalisedModel(TinyModel, HasAuxiliaryLoss):
         return super().forward(batch)
 
 
+class DividesInTheSecondProcess(nn.Module):
+    """By 0, from its third training batch on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches = 0
+
+    def forward(self, h: Tensor) -> Tensor:
+        self.batches += self.training
+        return h / 0 if self.batches > 2 and torch.distributed.get_rank() == 1 else h
+
+
 def tiny_store(level: str = "graph", graphs: int = 36) -> GraphStore:
     """Rings of 3 to 8 nodes whose class shows in their features."""
     generator = torch.Generator().manual_seed(3)
@@ -222,14 +234,19 @@ def parse(*arguments: str) -> argparse.Namespace:
     parser.add_argument("--level", default="graph")
     parser.add_argument("--no_norm", action="store_true")
     parser.add_argument("--accumulation", type=int, default=1)
+    parser.add_argument("--divides", action="store_true")
     parser.add_argument("--captured", choices=("no", "yes", "partly"), default="no")
     return parser.parse_args(arguments)
 
 
 def _model(options: argparse.Namespace) -> TinyModel | None:
     """Without BatchNorm and dropout, so that the number of processes makes no difference; None: with them."""
-    if not options.no_norm:
+    if not (options.no_norm or options.divides):
         return None
+    if options.divides:
+        model = TinyModel(dropout=0.0)
+        model.norm = DividesInTheSecondProcess()
+        return model
     kind = PenalisedModel if options.captured == "no" else CapturableModel
     return kind(level=options.level, norm=False, dropout=0.0)
 
