@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from graphbench import __version__
 from graphbench.errors import nearest
@@ -133,9 +134,9 @@ def _names(word: str, before: str) -> list[str]:
     names = [path.stem for path in (shipped.sweeps() if kind == "sweeps" else shipped.configurations())]
     if word not in OVERRIDING:
         return names
-    from graphbench.config.schema import SCHEMA
+    schema: Mapping[str, Any] = importlib.import_module("graphbench.config.schema").SCHEMA
 
-    if before in SCHEMA:
-        key = SCHEMA[before]
+    if before in schema:
+        key = schema[before]
         return ["true", "false"] if key.kind is bool else [str(value) for value in key.allowed or ()]
-    return [*names, *(name for name, key in SCHEMA.items() if not key.inert)]
+    return [*names, *(name for name, key in schema.items() if not key.inert)]
