@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from graphbench import __version__
 from graphbench.errors import nearest
@@ -35,6 +36,8 @@ COMMANDS = {
 
 NAMED = {"train": "configs", "check": "configs", "prepare": "configs", "sweep": "sweeps", "list": "topics"}
 """Words whose arguments may be shipped names, and which."""
+OVERRIDING = ("train", "check", "sweep")
+"""Words that take KEY VALUE behind the names."""
 
 _BASH = """\
 _graphbench() {{
@@ -44,8 +47,8 @@ _graphbench() {{
     elif [[ "$current" == -* ]]; then
         COMPREPLY=($(compgen -W "$(graphbench "$word" --help 2>/dev/null | grep -oE -- '--[a-z_]+')" -- "$current"))
     else
-        COMPREPLY=($(compgen -W "$(graphbench completion names "$word" 2>/dev/null)" -- "$current") \
-                   $(compgen -f -- "$current"))
+        local names="$(graphbench completion names "$word" "${{COMP_WORDS[$COMP_CWORD-1]}}" 2>/dev/null)"
+        COMPREPLY=($(compgen -W "$names" -- "$current") $(compgen -f -- "$current"))
     fi
 }}
 complete -o filenames -F _graphbench graphbench
@@ -53,7 +56,8 @@ complete -o filenames -F _graphbench graphbench
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n" + _BASH
 _FISH = """\
 complete -c graphbench -n __fish_use_subcommand -f -a "{words}"
-complete -c graphbench -n "__fish_seen_subcommand_from {named}" -a "(graphbench completion names (commandline -opc)[2])"
+complete -c graphbench -n "__fish_seen_subcommand_from {named}" \\
+    -a "(graphbench completion names (commandline -opc)[2 -1])"
 """
 SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
@@ -105,10 +109,11 @@ def _usage() -> str:
 
 
 def _completion(rest: Sequence[str]) -> int:
-    """A shell's script, or ``names WORD``: what its script asks for."""
+    """A shell's script, or ``names WORD BEFORE``: what its script asks for, ``BEFORE`` the word before the cursor's."""
     given = list(rest)
     if given[:1] == ["names"]:
-        print("\n".join(_names(NAMED.get((*given, "")[1], ""))))
+        word, before = (*given, "", "")[1:3]
+        print("\n".join(_names(word, before)))
         return 0
     if len(given) != 1 or given[0] not in SHELLS:
         print(f"error: completion takes {', '.join(SHELLS)}, received '{' '.join(given)}'.", file=sys.stderr)
@@ -117,12 +122,21 @@ def _completion(rest: Sequence[str]) -> int:
     return 0
 
 
-def _names(kind: str) -> list[str]:
-    """Shipped names, read from the folders alone."""
+def _names(word: str, before: str) -> list[str]:
+    """Shipped names, read from the folders alone, and keys for commands that take them; behind a key its values."""
     from graphbench import shipped
 
+    kind = NAMED.get(word)
     if kind == "topics":
         return list(importlib.import_module("graphbench.commands.list").TOPICS)
-    if kind == "sweeps":
-        return [path.stem for path in shipped.sweeps()]
-    return [path.stem for path in shipped.configurations()] if kind == "configs" else []
+    if kind is None:
+        return []
+    names = [path.stem for path in (shipped.sweeps() if kind == "sweeps" else shipped.configurations())]
+    if word not in OVERRIDING:
+        return names
+    schema: Mapping[str, Any] = importlib.import_module("graphbench.config.schema").SCHEMA
+
+    if before in schema:
+        key = schema[before]
+        return ["true", "false"] if key.kind is bool else [str(value) for value in key.allowed or ()]
+    return [*names, *(name for name, key in schema.items() if not key.inert)]

@@ -81,14 +81,14 @@ def run(
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together)
+    checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together, keep_data=True)
     config, fabric = checked.config, checked.fabric
     fabric.launch()
     stop = StopRequest()
     with stop.at_once(), _console(config, fabric), _threads(config.tree.num_threads):
         for notice in config.notices:
             logger.info(notice)
-        data = _Data(config)
+        data = _Data(config, checked.data)
         all_inputs = [run_inputs(config, data.raw, planned) for planned in checked.runs]
         if not overwrite:
             for inputs in all_inputs:
@@ -125,14 +125,14 @@ def _run_together(all_inputs: Sequence[RunInputs], group: RunGroup, fabric: Fabr
 class _Data:
     """The data set, read when the first run needs it and shared by all of them."""
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, config: Config, read: LoadedDataset | None):
+        self._config, self._read = config, read
         self._loaded: LoadedDataset | None = None
 
     @functools.cached_property
     def raw(self) -> LoadedDataset:
         """Data set without encodings."""
-        return read_data(self._config)
+        return read_data(self._config) if self._read is None else self._read
 
     def __call__(self) -> LoadedDataset:
         if self._loaded is None:

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from graphbench.structures import DataInfo
 from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
+    from graphbench.data.builder import LoadedDataset
     from graphbench.models.contract import Model
     from graphbench.tasks.task import Task
     from graphbench.train.fabric import Fabric
@@ -62,6 +63,7 @@ class Checked:
         description: result of :func:`describe`.
         fabric: device, number format and processes, not launched yet.
         maximize: whether larger values of the selecting metric are better.
+        data: data set that only the data themselves describe, where the caller keeps it; None: it was not read.
     """
 
     config: Config
@@ -69,6 +71,7 @@ class Checked:
     description: dict[str, Any]
     fabric: Fabric
     maximize: bool
+    data: LoadedDataset | None = field(default=None, repr=False)
 
     @property
     def folder(self) -> Path:
@@ -92,7 +95,7 @@ def describe(config: Config) -> dict[str, Any]:
         ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
     """
     config = adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False)
-    description, _, model, _ = _described(config)
+    description, _, model, _, _ = _described(config)
     for sentence in without_effect(config, model):
         logger.warning(sentence)
     return description
@@ -107,6 +110,7 @@ def check(
     together: bool = False,
     starts: bool = True,
     base: Config | None = None,
+    keep_data: bool = False,
 ) -> Checked:
     """Finds what is wrong before data is read, encodings are computed or anything is written.
 
@@ -118,6 +122,7 @@ def check(
         together: whether they are trained in turns, in one process.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
         base: folder of the pretrained run that it starts from, where that is trained before it.
+        keep_data: whether data that had to be read are handed on.
 
     Raises:
         UserError: the input is wrong.
@@ -132,12 +137,12 @@ def check(
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts, base=base))
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
-    description, info, model, task = _described(config)
+    description, info, model, task, data = _described(config)
     config = dataclasses.replace(config, notices=(*config.notices, *without_effect(config, model)))
     fabric = build_fabric(config)
     if fabric.world_size > 1:
         config = check_processes(config, model, task)
-    checked = Checked(config, runs, description, fabric, info.maximize)
+    checked = Checked(config, runs, description, fabric, info.maximize, data if keep_data else None)
     if not overwrite:
         for run in runs:
             checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
@@ -193,8 +198,8 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
-    info = declared_info(config)
+def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task, LoadedDataset | None]:
+    info, loaded = declared_info(config), None
     try:
         model = None if info is None else _outline(config, info)
     except NeedsData:
@@ -215,7 +220,7 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task]:
         "params": count_parameters(model),
         "layers": layer_names(model),
     }
-    return description, info, model, task
+    return description, info, model, task, loaded
 
 
 class _WithoutInitialisation(TorchFunctionMode):

@@ -15,7 +15,8 @@
   from the base class, lacks one of its abstract members, or asks the context for what it does not offer.
 - A parameter annotated ``FromContext[T]`` is filled from the context (widths, heads, dropout, ...); every other
   parameter is a key of the configuration below the component's name, with its type and default (without annotation:
-  the type of its default). A key that the user sets wins over the context.
+  the type of its default). A key that the user sets wins over the context, unless it is ``fixed`` there: a width of
+  what the component is handed or asked for.
 - A parameter whose type is a dataclass stands for the dataclass's fields: settings that several components have in
   common, or a constructor's many settings in groups. Keys are named as the fields.
 """
@@ -36,7 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from graphbench import plug_ins
-from graphbench.errors import ContractError, UserError, unknown
+from graphbench.errors import ArgumentError, ContractError, UserError, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -306,6 +307,7 @@ def construct(
 
     Raises:
         TypeError: a parameter without default has a value in neither.
+        ArgumentError: another value for what is fixed in the context.
         ContractError: a module whose constructor does not call that of ``nn.Module``, or that keeps modules or
             parameters where PyTorch does not find them.
     """
@@ -315,6 +317,12 @@ def construct(
     for name, parameter in parameters(component).items():
         supplied = getattr(context, name) if parameter.from_context and context is not None else UNSET
         value = arguments[name] if name in arguments else supplied
+        if supplied is not UNSET and name in getattr(context, "fixed", ()) and value != supplied:
+            raise ArgumentError(
+                name,
+                f"{name} of {component.__qualname__} is {supplied} in this model, received {value}; leave it out. A "
+                "width that the component has inside needs a name of its own",
+            )
         if value is UNSET and parameter.default is UNSET:
             raise TypeError(
                 f"{component.__qualname__} needs '{name}', which neither its arguments nor the context have"

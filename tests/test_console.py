@@ -77,6 +77,9 @@ def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
         ("graphbench list met", {"metrics"}),
         ("graphbench train --dry", {"--dry_run"}),
         ("graphbench predict new", {"new.pt"}),
+        ("graphbench train --cfg quickstart optim.max_ep", {"optim.max_epoch"}),
+        ("graphbench sweep sgformer-table2 gnn.batchnorm fa", {"false"}),
+        ("graphbench check quickstart model.edge_decoding conc", {"concat"}),
     ],
 )
 def test_bash_completes_words_names_options_and_files(
@@ -94,6 +97,15 @@ def test_bash_completes_words_names_options_and_files(
     )  # fmt: skip
     assert expected <= set(done.stdout.split())
     assert all(each.startswith(line.split()[-1]) for each in done.stdout.split())
+
+
+def test_completion_imports_no_library_of_models() -> None:
+    code = (
+        "import sys; from graphbench import console; console.main(['completion', 'names', 'train', 'optim.scheduler']);"
+        "print({'torch', 'numpy', 'torch_geometric'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")

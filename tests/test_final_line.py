@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.commands.train import main
 from tests.final_line import parse_final_line
@@ -12,11 +13,17 @@ from tests.own_graphs import write_rings
 
 
 def test_one_class_in_validation_is_null_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_rings(tmp_path, [0, 1] * 4 + [0] * 4 + [0, 1] * 2)
+    graphs = torch.load("graphs.pt")
+    torch.save([{**graph, "edge_atr": torch.zeros(1)} for graph in graphs], "graphs.pt")
     assert main(["--cfg", "rings.yaml", "--repeat", "2"]) == 0
+    assert caplog.text.count("'edge_atr' of a graph is not read") == 1, "the data were read twice"
     line = parse_final_line(capsys.readouterr().out.splitlines()[-1])
     assert line["val"]["auc"] is None
     assert line["undefined"]["val"]["auc"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from graphbench import plug_ins, registry
 from graphbench.config.values import key_of
-from graphbench.errors import UserError
+from graphbench.errors import ArgumentError, UserError
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.registry import UNSET, FromContext
 from tests.paths import ROOT
@@ -129,6 +130,27 @@ def test_arguments_win_over_the_context_which_fills_declared_parameters_only() -
     assert registry.construct(component, {"a": 5, "c": 7, "unknown": 0}, Offered(a=1, b=9)) == (5, 9, 7)
     with pytest.raises(TypeError, match="needs 'a'"):
         registry.construct(component, {}, Offered())
+
+
+def test_what_is_fixed_in_the_context_may_be_repeated_only() -> None:
+    class Fixing(Offered):
+        fixed = ("a",)
+
+    def component(a: FromContext[int], b: FromContext[int] = 2) -> tuple[int, int]:
+        return a, b
+
+    assert registry.construct(component, {"a": 1, "b": 5}, Fixing(a=1, b=9)) == (1, 5)
+    assert registry.construct(component, {"a": 3}, Fixing()) == (3, 2)
+    with pytest.raises(ArgumentError, match="component is 1 in this model, received 3; leave it out") as raised:
+        registry.construct(component, {"a": 3}, Fixing(a=1))
+    assert raised.value.parameters == ("a",)
+
+
+@pytest.mark.parametrize("namespace", registry.NAMESPACES)
+def test_fixed_are_fields_of_the_context(namespace: str) -> None:
+    context = registry.context_class(namespace)
+    fields = {field.name for field in dataclasses.fields(context)} if context else set()
+    assert set(getattr(context, "fixed", ())) <= fields
 
 
 OLD_NAMES = (

@@ -4,7 +4,7 @@ Every value that was set, with the file and line that set it; ``--all`` has the 
 data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
 epochs in a temporary folder and says how long they took, how much memory they held, and whether graphs of a batch
 change each other's predictions; it needs the data. ``--contract`` checks the layers that come from plug-ins as
-:func:`graphbench.testing.check_layer` does, on random graphs.
+:func:`graphbench.testing.check_layer` does, on random graphs, with the widths and heads of the configuration.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _print_costs(config: Config) -> None:
 
 def _print_contract(config: Config) -> None:
     from graphbench.factory.config_errors import config_errors
-    from graphbench.factory.layers import layers_in_use
+    from graphbench.factory.layers import layers_in_use, widths
     from graphbench.plug_ins import place
     from graphbench.testing import check_layer, layer_checks
 
@@ -85,10 +85,11 @@ def _print_contract(config: Config) -> None:
     for group, name, component in own:
         try:
             with config_errors(config, f"{group}.{name}"):
-                check_layer(component, **config.component_args(group, name))
+                check_layer(component, context=widths(config, group), **config.component_args(group, name))
         except AssertionError as error:
             raise UserError(f"{place(component)}: {error}") from error
-        print(f"contract: {name} passes {', '.join(layer_checks(component))}")
+        sizes = ", ".join(f"{field} {size}" for field, size in widths(config, group).items())
+        print(f"contract: {name} passes {', '.join(layer_checks(component))} (with {sizes})")
     if not own:
         print("contract: no layer of this configuration comes from a plug-in; the package's own pass it in its tests")
 

@@ -6,8 +6,9 @@ before any name is resolved. Whatever does not fit is an error with file and lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from graphbench import plug_ins, registry, shipped
@@ -34,12 +35,15 @@ from graphbench.errors import UserError, nearest, unknown
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
-def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
+def load_config(
+    path: str | Path, overrides: Sequence[Any] = (), *, places: Mapping[str, str] = MappingProxyType({})
+) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
         path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
         overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML or as Python's.
+        places: ``file:line`` of those that come from a file (a sweep), not from the command line.
 
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.
@@ -49,7 +53,7 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
     read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:
         raise UserError(f"{path}: names no key: is the file empty?")
-    leaves.update(parse_overrides(overrides))
+    leaves.update(parse_overrides(overrides, places))
     typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
     code = _load_plugins(leaves, path)
 
@@ -83,7 +87,7 @@ def load_config(path: str | Path, overrides: Sequence[Any] = ()) -> Config:
         builder = registry.lookup("data/datasets", values["dataset.format"])
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
-    notices += _unused_sections(values, origin)
+    notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]})
 
     tree = nested(values)
     tree.freeze()
@@ -187,8 +191,8 @@ def _candidates(schema: Mapping[str, Key], name: str) -> list[str]:
     return [key for key in (*schema, *GROUPS) if key and "." not in key]
 
 
-def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str]) -> list[str]:
-    """Sentences about keys that were set for components that this configuration does not name."""
+def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str], given: Collection[str]) -> list[str]:
+    """Sentences about keys that were set, by files or as overrides (``given``), for components that are not named."""
     used = {f"{group}.{name}" for group, name, _ in sections_in_use(values)}
     notices = []
     for key, where in origin.items():
@@ -199,6 +203,6 @@ def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str]) -> li
     for key, where in origin.items():  # base files switch on what a file that builds on them need not name
         group, _, last = key.partition(".")
         encoder = group.removeprefix("posenc_")
-        if where == COMMAND_LINE and group != encoder and last == "enable" and values[key] and encoder not in named:
+        if key in given and group != encoder and last == "enable" and values[key] and encoder not in named:
             notices.append(f"{where}: {key} has no effect: no encoder (dataset.node_encoder_name) is {encoder}.")
     return notices

@@ -61,14 +61,24 @@ def construct(node: yaml.Node) -> Any:
     return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
 
 
-def misread_number(node: yaml.Node) -> str | None:
-    """A number in a node that YAML 1.1 reads in base 8 or 60, where its author hardly meant that; None: there is none.
+def check_number(node: yaml.Node, where: str) -> None:
+    """Refuses numbers in a node that YAML 1.1 reads in base 8 or 60, where their author hardly meant that.
 
-    ``010`` is 8 there, and ``1:30`` is 90.
+    Raises:
+        UserError: ``010`` is 8 there, and ``1:30`` is 90.
     """
+    misread = _misread_number(node)
+    if misread is not None:
+        raise UserError(
+            f"{where}: received {misread}, which YAML reads as {yaml.safe_load(misread)}. Write the number "
+            f"without leading zeros and colons, or '{misread}' where it is a text."
+        )
+
+
+def _misread_number(node: yaml.Node) -> str | None:
     if isinstance(node, yaml.CollectionNode):
         children = (child for entry in node.value for child in (entry if isinstance(entry, tuple) else (entry,)))
-        return next((text for child in children if (text := misread_number(child)) is not None), None)
+        return next((text for child in children if (text := _misread_number(child)) is not None), None)
     is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
     return node.value if is_number and _MISREAD.fullmatch(node.value) else None
 
@@ -165,12 +175,7 @@ def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole
 
 
 def _scalar(node: yaml.Node, where: str) -> Any:
-    misread = misread_number(node)
-    if misread is not None:
-        raise UserError(
-            f"{where}: received {misread}, which YAML reads as {yaml.safe_load(misread)}. Write the number "
-            f"without leading zeros and colons, or '{misread}' where it is a text."
-        )
+    check_number(node, where)
     if node.tag == "tag:yaml.org,2002:merge":
         raise UserError(f"{where}: '<<' (merging a mapping) is not read. Put what files share into one, _base_: FILE.")
     try:
@@ -179,8 +184,12 @@ def _scalar(node: yaml.Node, where: str) -> Any:
         raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
 
-def parse_overrides(words: Sequence[Any]) -> Leaves:
+def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:
     """Leaves of ``[key, value, key, value, ...]``; values are written as in YAML, or numbers, lists, ... of Python.
+
+    Args:
+        words: keys and values.
+        places: ``file:line`` of the keys that do not come from the command line.
 
     Raises:
         UserError: one text or a mapping, a key without value, or joined to it by ``=``.
@@ -198,15 +207,15 @@ def parse_overrides(words: Sequence[Any]) -> Leaves:
         raise UserError(f"{COMMAND_LINE}: overrides come in pairs KEY VALUE; '{overrides[-1]}' has no value.")
     leaves: Leaves = {}
     for name, text in zip(overrides[::2], overrides[1::2], strict=True):
+        where = places.get(name, COMMAND_LINE)
         try:
             node = compose(text)
         except yaml.YAMLError:
-            leaves[name] = (text, COMMAND_LINE)
+            leaves[name] = (text, where)
         else:
             if node is not None:
-                _check_size(node, Path(COMMAND_LINE))
-            value = None if node is None else _scalar(node, f"{COMMAND_LINE}: {name}")
-            leaves[name] = (value, COMMAND_LINE)
+                _check_size(node, Path(where))
+            leaves[name] = (None if node is None else _scalar(node, f"{where}: {name}"), where)
     return leaves
 
 

@@ -35,7 +35,8 @@ def homogeneous(data: Any) -> dict[str, Any]:
     edges = [
         edge_index + torch.tensor([[starts[source]], [starts[target]]]) for source, target, edge_index in relations
     ]
-    relation = torch.repeat_interleave(torch.arange(len(edges)), torch.tensor([each.shape[1] for each in edges]))
+    sizes = torch.tensor([each.shape[1] for each in edges], dtype=torch.int64)  # without relations, no numbers at all
+    relation = torch.repeat_interleave(torch.arange(len(edges)), sizes)
     fields: dict[str, Any] = {
         "edge_index": torch.cat(edges, 1) if edges else torch.empty(2, 0, dtype=torch.int64),
         "edge_attr": relation.unsqueeze(1),

@@ -29,7 +29,10 @@ class FeatureContext:
         num_types: vocabulary of one categorical column (``dataset.*_encoder_num_types``, or the data set's).
         ogb_atom_vocabulary: chirality classes of OGB's atoms.
         standardize: whether superpixel features are standardised, chosen by ``compat``.
+        fixed: fields that no key of an encoder's section changes.
     """
+
+    fixed: ClassVar[tuple[str, ...]] = ("dim", "node_in", "edge_in")
 
     dim: int = UNSET
     node_in: int = UNSET

@@ -69,6 +69,22 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
                 yield group, name, registry.lookup(namespace, name)
 
 
+def edge_width(config: Config, group: str) -> int:
+    """Width of the edge states; narrower for PNA, as in GraphGPS."""
+    tree = config.tree
+    width = tree.gnn.dim_inner
+    if group == "gt" and "PNA" in component_names(tree.gt.layer_type):
+        width = 16 if tree.compat == "exphormer" else min(128, width)
+    return tree.gt.dim_edge or tree.gnn.dim_edge or width
+
+
+def widths(config: Config, group: str) -> dict[str, Any]:
+    """Widths and heads of the layers that a group describes, by their names in :class:`LayerContext`."""
+    dim = config.tree.gnn.dim_inner
+    heads = config.value(_FILLED[group]["heads"])
+    return {"dim": dim, "dim_in": dim, "dim_out": dim, "dim_edge": edge_width(config, group), "heads": heads}
+
+
 def unread_keys(config: Config) -> Iterator[str]:
     """Sentences about keys of ``gt`` that this configuration sets for layers, none of which reads them."""
     model: type[Model] = registry.lookup("models", config.tree.model.type, config.where("model.type"))
@@ -298,13 +314,8 @@ class LayerFactory:
     def _context(self, namespace: str, spec: LayerSpec) -> LayerContext:
         """Values that the model offers to a layer."""
         tree = self.config.tree
-        dim = tree.gnn.dim_inner
         context = LayerContext(
-            dim=dim,
-            dim_in=dim,
-            dim_out=dim,
-            dim_edge=self.dim_edge,
-            heads=tree.gt.n_heads,
+            **widths(self.config, self.group),
             dropout=tree.gt.dropout,
             attn_dropout=tree.gt.attn_dropout,
             hidden_dropout=tree.gt.dropout,
@@ -333,8 +344,6 @@ class LayerFactory:
             graphormer = tree.graphormer
             return dataclasses.replace(
                 context,
-                dim=graphormer.embed_dim,
-                heads=graphormer.num_heads,
                 dropout=graphormer.dropout,
                 attn_dropout=graphormer.attention_dropout,
                 mlp_dropout=graphormer.mlp_dropout,

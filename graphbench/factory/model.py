@@ -8,14 +8,13 @@ from torch import nn
 
 from graphbench import registry
 from graphbench.config import Config
-from graphbench.config.layer_type import component_names
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.contract import BatchEncoder
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
-from graphbench.factory.layers import LayerFactory, unread_keys
+from graphbench.factory.layers import LayerFactory, edge_width, unread_keys
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.blocks.grit import GritTransformerLayer
@@ -55,7 +54,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
     parameters = registry.parameters(model_class)
     _check_widths(config, model_class.layers_from)
     dim = tree.gnn.dim_inner
-    dim_edge = _dim_edge(config, model_class.layers_from)
+    dim_edge = edge_width(config, model_class.layers_from)
     # Modules draw their first parameters in the order of their construction.
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, dim)
@@ -180,15 +179,6 @@ def _check_token(config: Config, info: DataInfo, encoder: NodeEncoder) -> None:
             f"{config.where(cause)}: the graph token is a further node of every graph, for which gnn.head {name} "
             f"has no target; {advice}."
         )
-
-
-def _dim_edge(config: Config, layers_from: str) -> int:
-    """Width of the edge states; narrower for PNA, as in GraphGPS."""
-    tree = config.tree
-    width = tree.gnn.dim_inner
-    if layers_from == "gt" and "PNA" in component_names(tree.gt.layer_type):
-        width = 16 if tree.compat == "exphormer" else min(128, width)
-    return tree.gt.dim_edge or tree.gnn.dim_edge or width
 
 
 def _head_class(config: Config, info: DataInfo) -> tuple[str, type[Head]]:

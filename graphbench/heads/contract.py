@@ -29,7 +29,10 @@ class HeadContext:
         batchnorm: ``gnn.batchnorm``.
         decoding: ``model.edge_decoding``.
         infer_link_label: ``dataset.infer_link_label``.
+        fixed: fields that no key of a head's section changes.
     """
+
+    fixed: ClassVar[tuple[str, ...]] = ("dim_in", "out_dim")
 
     dim_in: int = UNSET
     out_dim: int = UNSET

@@ -57,7 +57,10 @@ class LayerContext:
         edge_residual: residual of edge states, chosen by ``compat``.
         mlp: form of GINE's network, chosen by ``compat``.
         dropout_inside: position of gineconv's dropout, chosen by ``compat``.
+        fixed: fields that no key of a layer's section changes.
     """
+
+    fixed: ClassVar[tuple[str, ...]] = ("dim", "dim_in", "dim_out")
 
     dim: int = UNSET
     dim_in: int = UNSET

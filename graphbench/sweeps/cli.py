@@ -7,6 +7,7 @@ started; 130 interrupted (the same command goes on).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.launcher == "slurm"
             else "what was running has saved its state"
         )
-        print(f"interrupted: {state}; the same command goes on.", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a closed pipe is an interrupt, too
+            print(f"interrupted: {state}; the same command goes on.", file=sys.stderr)
         return Interrupted.exit_code
 
 

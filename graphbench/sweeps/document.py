@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_files import compose, construct, similar_file
+from graphbench.config.yaml_files import check_number, compose, construct, similar_file
 from graphbench.errors import UserError, unknown
 
 
@@ -128,7 +128,9 @@ def _locate(node: yaml.Node, path: Path) -> LocatedValue:
 
 
 def _scalar(node: yaml.Node, path: Path) -> Any:
+    where = f"{path}:{node.start_mark.line + 1}"
+    check_number(node, where)
     try:
         return construct(node)
-    except yaml.MarkedYAMLError as error:
-        raise UserError(f"{path}:{node.start_mark.line + 1}: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+        raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphbench.config.foreign_names import our_key
 from graphbench.config.schema import SCHEMA
+from graphbench.config.values import check
 from graphbench.errors import UserError, unknown
 from graphbench.sweeps.document import LocatedValue, tied_keys
 
@@ -75,7 +76,8 @@ def _short_names(point: Mapping[str, LocatedValue]) -> dict[str, str]:
 def _name_tag(tag: LocatedValue | None, point: Mapping[str, LocatedValue], where: str) -> LocatedValue:
     values = "_".join(f"{name}-{value}" for name, value in _short_names(point).items())
     values = re.sub(r"[^\w.+-]+", "-", values).strip("-")
-    return LocatedValue(f"{tag.value}_{values}" if tag and tag.value else values, where)
+    prefix = check(SCHEMA["name_tag"], tag.value, "name_tag", tag.where) if tag else ""
+    return LocatedValue(f"{prefix}_{values}" if prefix else values, where)
 
 
 def label_suffix(point: Mapping[str, LocatedValue]) -> str:

@@ -131,7 +131,15 @@ class SweepProgress:
         return self.done + len(self.failures) + len(self.failed_trials)
 
     def _print(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        """Prints a line.
+
+        Raises:
+            KeyboardInterrupt: nobody reads any more.
+        """
+        try:
+            self._console.print(Text(text), soft_wrap=True)
+        except (BrokenPipeError, SystemExit):  # rich makes the second of the first
+            raise KeyboardInterrupt("a closed output pipe") from None
         self.refresh()
 
     def _count(self) -> str:

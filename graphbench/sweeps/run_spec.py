@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from graphbench.config import Config
+from graphbench.config import Config, load_config
 from graphbench.errors import Interrupted, Pruned, RunFailed, UserError
 from graphbench.exit_codes import told_to_user
 from graphbench.sweeps.search import SearchPlan
-from graphbench.sweeps.sweep import load_entry
 
 
 class Spec(ABC):
@@ -105,7 +104,7 @@ class RunSpec(Spec):
         Raises:
             UserError: it is not, or that has not.
         """
-        config = load_entry(self.file, self.overrides, self.origins)
+        config = load_config(self.file, self.overrides, places=self.origins)
         if config.hash != self.config_hash:
             raise UserError(
                 f"{self.file}: hash {self.config_hash} when the sweep began, {config.hash} now: the file, one it is "

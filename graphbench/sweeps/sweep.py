@@ -24,7 +24,6 @@ Keys that must be equal take their value together, in a grid or a search: ``"gt.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.config import Config, load_config
-from graphbench.config.yaml_files import COMMAND_LINE
 from graphbench.errors import UserError, unknown
 from graphbench.published.table import PublishedTable, read_published
 from graphbench.sweeps.dependencies import linked
@@ -151,7 +149,7 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     for group in root["groups"].items("groups"):
         entries += _entries(path.parent, group, tuple(overrides))
     _check_folders(entries)
-    entries = linked(entries, lambda entry, settings: load_entry(entry.file, settings, entry.origins), overrides)
+    entries = linked(entries, lambda entry, keys: load_config(entry.file, keys, places=entry.origins), overrides)
     published = _published(head["published"], path.parent) if "published" in head else None
     trials = _count(head["trials"], "trials") if "trials" in head else None
     pruner = head["pruner"].value if "pruner" in head else PRUNERS[0]
@@ -173,43 +171,10 @@ def _published(name: LocatedValue, folder: Path) -> PublishedTable:
     return read_published(path.stem, path.parent, name.where)
 
 
-def load_entry(file: Path, overrides: Sequence[str], origins: Mapping[str, str]) -> Config:
-    """Loads a configuration whose overrides come from a sweep file: messages about them name the lines there.
-
-    Args:
-        file: file of the configuration.
-        overrides: ``[key, value, ...]``.
-        origins: ``file:line`` of those that the sweep sets; the others come from the command line.
-
-    Raises:
-        UserError: as :func:`~graphbench.config.load_config`.
-    """
-    try:
-        config = load_config(file, overrides)
-    except UserError as error:
-        key = _failing_key(file, overrides, str(error))
-        where = COMMAND_LINE if key is None else origins.get(key, COMMAND_LINE)
-        raise UserError(str(error).replace(COMMAND_LINE, where, 1)) from None
-    return dataclasses.replace(config, origin={**config.origin, **origins})
-
-
 def _count(number: LocatedValue, what: str) -> int:
     if type(number.value) is not int or number.value < 1:
         raise UserError(f"{number.where}: {what} is a whole number from 1 on, received {number.value!r}.")
     return number.value
-
-
-def _failing_key(file: Path, overrides: Sequence[str], message: str) -> str | None:
-    """The key that causes a message about the overrides: the one that alone causes the same."""
-    if not message.startswith(COMMAND_LINE):
-        return None
-    for key, value in zip(overrides[::2], overrides[1::2], strict=False):
-        try:
-            load_config(file, [key, value])
-        except UserError as error:
-            if str(error) == message:
-                return key
-    return None
 
 
 def _entries(folder: Path, group: LocatedValue, overrides: tuple[str, ...]) -> Iterator[Entry]:
@@ -269,7 +234,7 @@ def _load(
     """The file of this name, and its configuration."""
     file = Path(os.path.normpath(folder / name.text("a configuration")))
     try:
-        return file, load_entry(file, overrides, origins)
+        return file, load_config(file, overrides, places=origins)
     except UserError as error:
         missing = str(error).startswith("no such")
         raise UserError(f"{name.where}: {error}" if missing else str(error)) from None

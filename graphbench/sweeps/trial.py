@@ -13,6 +13,7 @@ from dataclasses import replace
 import yaml
 
 from graphbench import shipped
+from graphbench.config import load_config
 from graphbench.errors import Pruned
 from graphbench.experiment import run
 from graphbench.preflight import check
@@ -23,7 +24,6 @@ from graphbench.sweeps.document import in_one_line
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.search import SearchPlan
 from graphbench.sweeps.study import Study, StudyStatus, Trial
-from graphbench.sweeps.sweep import load_entry
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
 
 MAX_REPORTS = 100
@@ -86,7 +86,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         location = {"out_dir": str(plan.folder), "name_tag": plan.tag(trial.number)}
         settings = _settings(spec.overrides) | trial.parameters | location
         origins = {**spec.origins, **{key: dimension.where for dimension in plan.space for key in dimension.keys}}
-        config = load_entry(spec.file, [text for pair in settings.items() for text in pair], origins)
+        config = load_config(spec.file, [text for pair in settings.items() for text in pair], places=origins)
         checked = check(config, repeat=spec.repeat)
         pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch, plan.same_data)
         line = run(config, repeat=spec.repeat, reporters=[pruning])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from graphbench.registry import UNSET
 
@@ -15,7 +16,10 @@ class LossContext:
         task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
         size_average: ``model.size_average``.
+        fixed: fields that no key of a loss's section changes.
     """
+
+    fixed: ClassVar[tuple[str, ...]] = ("out_dim",)
 
     task_type: str = UNSET
     out_dim: int = UNSET

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,9 +18,6 @@ from graphbench.testing.graphs import example_batch
 DIM = 12
 CONTEXT = {
     "dim": DIM,
-    "dim_in": DIM,
-    "dim_out": DIM,
-    "dim_edge": DIM,
     "heads": 3,
     "max_nodes": 12,
     "act": "gelu",
@@ -30,18 +28,29 @@ CONTEXT = {
 _FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-def layer_subject(component: type[GraphLayer], **arguments: Any) -> Subject:
+def layer_subject(
+    component: type[GraphLayer], *, context: Mapping[str, Any] | None = None, **arguments: Any
+) -> Subject:
     """A layer made as the model makes it, in float64, its parameters moved away from special values.
 
     Args:
         component: the class, registered or not.
-        arguments: of its constructor; the others come from :data:`CONTEXT` or are defaults.
+        context: as of :func:`check_layer`.
+        arguments: of its constructor; the others come from the context or are defaults.
     """
     torch.manual_seed(0)
-    module = shaken(registry.construct(component, {**CONTEXT, **arguments}).double())
+    filled = _filled(context, arguments)
+    module = shaken(registry.construct(component, {**filled, **arguments}).double())
     if issubclass(component, Attention):
-        return Subject(module, _call_attention, {"h": "node"}, {"h": DIM})
-    return Subject(module, call_local, {"h": "node", "e": "edge"}, {"h": DIM, "e": DIM})
+        return Subject(module, _call_attention, {"h": "node"}, {"h": filled["dim"]})
+    width = {"h": filled["dim_out"], "e": module.dim_edge_out or filled["dim_edge"]}
+    return Subject(module, call_local, {"h": "node", "e": "edge"}, width)
+
+
+def _filled(context: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of :data:`CONTEXT` and all widths, which are ``dim`` where nobody says another."""
+    given = {**CONTEXT, **(arguments if context is None else context)}
+    return {**dict.fromkeys(("dim_in", "dim_out", "dim_edge"), given["dim"]), **given}
 
 
 def _call_attention(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
@@ -63,7 +72,11 @@ def layer_checks(component: type[GraphLayer]) -> list[str]:
 
 
 def check_layer(
-    component: type[GraphLayer], *, example: Callable[..., GraphBatch] | None = None, **arguments: Any
+    component: type[GraphLayer],
+    *,
+    example: Callable[..., GraphBatch] | None = None,
+    context: Mapping[str, Any] | None = None,
+    **arguments: Any,
 ) -> None:
     """Checks of an attention, a local layer or a block, on random graphs.
 
@@ -76,17 +89,20 @@ def check_layer(
         component: the class, registered or not.
         example: makes the graphs in place of :func:`~graphbench.testing.example_batch`, called as that with ``sizes``
             and ``edges``, for a layer that reads what those lack (``pair_pe``, ``edge_sets``).
+        context: widths, heads and other values of a model, in place of :data:`CONTEXT`; None: those of the arguments
+            count, so that ``dim=64`` is the width of the graphs, too.
         arguments: of the constructor.
 
     Raises:
         AssertionError: what fails, a line for each check.
     """
-    failed = []
+    failed, filled = [], _filled(context, arguments)
+    graphs = example or functools.partial(example_batch, node_dim=filled["dim_in"], edge_dim=filled["dim_edge"])
     for name in layer_checks(component):
         random = {"dropout": 0.5} if name in ("determinism", "dropout") else {}
-        subject = layer_subject(component, **{**arguments, **random})
+        subject = layer_subject(component, context=context, **{**arguments, **random})
         try:
-            check_one(name, subject, example or example_batch)
+            check_one(name, subject, graphs)
         except _FAILURES as error:
             kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
             failed.append(f"  {name}: {kind}{error}")

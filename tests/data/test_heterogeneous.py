@@ -37,6 +37,15 @@ def test_features_relations_and_targets() -> None:
     assert edges == {(0, 4, 0), (2, 3, 0), (4, 0, 1), (3, 2, 1), (1, 0, 2), (0, 1, 3)}
 
 
+def test_without_relations_it_has_no_edges() -> None:
+    data = _films()
+    for name in data.edge_types:
+        del data[name]
+    graph = homogeneous(data)
+    assert graph["edge_index"].shape == (2, 0)
+    assert (graph["edge_attr"].shape, graph["edge_attr"].dtype) == ((0, 1), torch.int64)
+
+
 def test_a_reverse_relation_that_is_there_is_not_added_again() -> None:
     data = _films()
     data["director", "of", "film"].edge_index = data["film", "by", "director"].edge_index.flip(0)

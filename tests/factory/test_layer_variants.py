@@ -10,6 +10,7 @@ from torch import nn
 
 from graphbench import registry
 from graphbench.config import load_config
+from graphbench.errors import UserError
 from graphbench.factory.compat import VARIANTS
 from graphbench.factory.model import build_model
 from graphbench.structures import DataInfo
@@ -82,6 +83,28 @@ def test_a_section_of_its_own_wins_over_the_fork(tmp_path: Path) -> None:
     text = CONFIG.format(compat="lrgb", model="custom_gnn", layer="gineconv", residual="false")
     path.write_text(text.replace("gnn: {", "gnn: {gineconv: {dropout_inside: false}, "))
     assert kinds(build_model(load_config(path), INFO).layers[0].conv.mlp) == ["Linear", "GELU", "Linear"]
+
+
+WIDTHS = [
+    ("gt: {", "gt: {SFi: {dim: 4}, ", "gt.SFi.dim: dim of SFi is 8 in this model, received 4; leave it out"),
+    ("gnn: {", "gnn: {mlp_graph: {out_dim: 2}, head: mlp_graph, ", "gnn.mlp_graph.out_dim: out_dim of .* is 1"),
+    ("dataset: {", "dataset: {LinearNode: {dim: 4}, ", "dataset.LinearNode.dim: dim of LinearNode is 8"),
+    ("gt: {", "gt: {SFi: {dim: 8, heads: 4}, ", None),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "message"), WIDTHS)
+def test_no_section_changes_the_width_of_what_a_component_is_handed(
+    before: str, after: str, message: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "width.yaml"
+    text = CONFIG.format(compat="graphgps", model="GPSModel", layer="GCN", residual="false")
+    path.write_text(text.replace("GCN+None", "GCN+SFi").replace(before, after))
+    if message is None:
+        assert build_model(load_config(path), INFO).layers[0].sublayers[1].heads == 4
+        return
+    with pytest.raises(UserError, match=rf"width\.yaml:\d+: {message}"):
+        build_model(load_config(path), INFO)
 
 
 def test_design_choices_reach_the_layers_of_graphgym(tmp_path: Path) -> None:

@@ -318,3 +318,14 @@ def test_a_share_of_nothing_is_refused() -> None:
         make_splits("random", num_examples=100, seed=0, sizes=[0.001, 0.25, 0.25])
     with pytest.raises(UserError, match=r"must be positive and add up to 1 at most, received \[0.6, 0.25, 0.25\]"):
         make_splits("random", num_examples=100, seed=0, sizes=[0.6, 0.25, 0.25])
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])
+def test_messages_that_nobody_reads_interrupt_a_sweep(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise error
+
+    screen = Console(file=io.StringIO())
+    monkeypatch.setattr(screen, "print", closed)
+    with SweepProgress(1, 0, screen) as progress, pytest.raises(KeyboardInterrupt, match="a closed output pipe"):
+        progress.note("done")

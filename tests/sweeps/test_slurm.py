@@ -87,7 +87,8 @@ def test_the_script_says_what_the_sweep_says(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("{time: 4:00:00}", r'mine.yaml:1: time is a text such as "4:00:00" \(in YAML in quotes: .*received 14400\.'),
+        ("{time: 4:00:00}", "mine.yaml:1: received 4:00:00, which YAML reads as 14400.* where it is a text"),
+        ("{time: 60}", r'mine.yaml:1: time is a text such as "4:00:00" \(in YAML in quotes: .*received 60\.'),
         ("{cpus: 0}", r"mine.yaml:1: cpus is a whole number from 1 on, received 0\."),
         ("{requeue: maybe}", r"mine.yaml:1: requeue is true or false, received 'maybe'\."),
         ("{options: --nice}", r"mine.yaml:1: options is a list of texts, e.g. .*, received '--nice'\."),

@@ -152,6 +152,22 @@ def test_a_search_space_is_data(tmp_path: Path) -> None:
             "{configs: [GCN], variants: [{label: a}, {label: b}]}",
             r"mine.yaml:3: the entries 'a' and 'b' share the run folder results/gcn-cora",
         ),
+        (
+            "{configs: [GCN], label: a, common: {name_tag: off}}",
+            "mine.yaml:3: name_tag must be a string, received False",
+        ),
+        ("{configs: [GCN], label: a, common: {name_tag: 50}}", "mine.yaml:3: name_tag must be a string, received 50"),
+        ("{configs: [GCN], label: a, common: {name_tag: 2020-01-02}}", "mine.yaml:3: name_tag must be a string, rec"),
+        ("{configs: [GCN], label: a, common: {name_tag: on}, grid: {seed: [1]}}", "mine.yaml:3: name_tag must be a st"),
+        (
+            "{configs: [GCN], label: a, grid: {optim.optimizer: [adam, off]}}",
+            "mine.yaml:3: optim.optimizer must be a s",
+        ),
+        (
+            "{configs: [GCN], label: a, common: {gnn.layers_mp: 010}}",
+            "mine.yaml:3: received 010, which YAML reads as 8",
+        ),
+        ("{configs: [GCN], label: a, common: {name_tag: 2020-02-30}}", "mine.yaml:3: day is out of range for month"),
         ("{configs: [GCN], label: a, label: b}", r"mine.yaml:3: 'label' is set twice \(first at .*mine.yaml:3\)"),
         ("{configs: [GCN], label: a, search: {optim.base_lr: {low: 1}}}", r"mine.yaml:3: .* needs choices, or low and"),
         (

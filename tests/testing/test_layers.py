@@ -140,6 +140,10 @@ def test_a_sound_layer_passes() -> None:
     check_layer(Sound, dropout=0.2)
     check_layer(SaysOrdered)
     check_layer(Local)
+    check_layer(Sound, dim=20)
+    check_layer(Local, context={"dim": 20})
+    with pytest.raises(AssertionError, match=r"outputs: RuntimeError: mat1 and mat2 .*27x8 and 20x20"):
+        check_layer(Sound, dim=20, context={"dim": 8})
     assert set(layer_checks(Sound)) - set(layer_checks(SaysOrdered)) == {"permutation"}
     assert "dropout" not in layer_checks(Local)
     assert isinstance(layer_subject(Sound).module, Capturable)
@@ -173,6 +177,8 @@ class Mine(GlobalAttention):
 """
 CASES = [
     ("self.scale * self.lin(h)", 0, "contract: Mine passes outputs, batch_independence, permutation, gradients"),
+    ("self.lin(h) @ torch.eye(24, dtype=h.dtype)", 0, "(with dim 24, dim_in 24, dim_out 24, dim_edge 24, heads 2)"),
+    ("self.lin(h) - (h.mean(0) if h.shape[1] == 24 else 0)", 2, "batch_independence: h of graph 0 depends on its"),
     ("self.lin(torch.softmax(h @ h.T, 1) @ h)", 2, "mine.py:8: Mine breaks the contract of layers:\n  batch_independ"),
 ]
 
