@@ -117,8 +117,9 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
         if result.runs:
             dataset = str(result.runs[0].data.get("name", "unnamed data"))
             split = "; ".join(Provenance.of(result.runs).split)
-            names = (model_name(result.config, dataset), result.config, str(folder))
-            rows.append(((str(baseline),) if folder in of_baseline else names, dataset, split, folder, result))
+            names: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
+            names = (str(baseline),) if folder in of_baseline else names
+            rows.append((names, dataset, split, folder, result))
     if not rows:
         raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
     if baseline is not None:
