@@ -30,18 +30,28 @@ class HasStatistics:
 
 
 NO_ATTENTION_WEIGHTS = (
-    "no layer of this model gives its attention weights; Transformer, SFi, DFi, Gradformer, FFGT and GRPE do, and one "
-    "of yours that inherits graphbench.contract.HasAttentionWeights."
+    "no layer of this model gives its attention weights. Transformer, BiasedTransformer (Graphormer), SFi, DFi, "
+    "Gradformer, FFGT, GRPE, SATLayer, FullWidthSoftmax, GlobalGAT and DIFFormer with kernel sigmoid do, and one of "
+    "yours that inherits graphbench.contract.HasAttentionWeights. No matrix of a graph is formed by linear attention "
+    "(SGFormer, Performer, NodeFormer, DIFFormer with kernel simple), convolutions (GECO, Hyena, GraphMamba) and "
+    "attention along chosen pairs (BigBird, Exphormer, ETransformer); those of GRIT, EGT and SAN are not handed out."
 )
 """Message for a user who wants to see weights where no layer is the following."""
 
 
 class HasAttentionWeights:
-    """An attention whose weights can be looked at (``train.mode log-attn-weights``, ``plots.py attention``)."""
+    """An attention whose weights can be looked at.
+
+    Asked by ``TrainedModel.attention_weights``, ``train.mode log-attn-weights`` and ``plots.py attention``.
+    """
 
     @abstractmethod
     def attention_weights(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        """One (heads, n, n) tensor per graph, without dropout; row i is what node i receives."""
+        """One (heads, n, n) tensor per graph, without dropout; row i is what node i receives.
+
+        What the layer's operator returns is these weights times its values. No heads, (0, n, n), where the arguments of
+        an instance leave it without a matrix.
+        """
 
 
 class PredictionHead:
@@ -55,6 +65,14 @@ class PredictionHead:
 def head_prefixes(model: nn.Module) -> tuple[str, ...]:
     """Beginnings of the names of the parameters in a model's prediction heads, e.g. ``("head.",)``."""
     return tuple(f"{name}." for name, module in model.named_modules() if isinstance(module, PredictionHead))
+
+
+class HasPooling:
+    """A prediction head that reads one row per graph, made of the states of its nodes."""
+
+    @abstractmethod
+    def pooled(self, *args: Any, **kwargs: Any) -> Tensor:
+        """(G, d) that row of every graph, from the arguments of the forward pass."""
 
 
 class TiesParameters:

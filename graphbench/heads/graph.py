@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head
 from graphbench.heads.mlp import PredictionMLP
 from graphbench.heads.pooling import pooling_function
@@ -14,7 +15,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("graph")
-class GraphHead(Head):
+class GraphHead(Head, HasPooling):
     """MLP on one pooled row per graph.
 
     y_g = MLP( pool over the nodes of g (h_i) ).
@@ -44,6 +45,10 @@ class GraphHead(Head):
         self.pool = pooling_function(pooling)
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
 
+    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, dim_in) the row of every graph that the MLP reads."""
+        return self.pool(h, batch.ragged)
+
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        return self.mlp(self.pool(h, batch.ragged))
+        return self.mlp(self.pooled(h, batch))

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.norm import LayerNorm
@@ -14,7 +15,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("graphormer_graph")
-class GraphormerGraphHead(Head):
+class GraphormerGraphHead(Head, HasPooling):
     """Linear map of one pooled row per graph, after a LayerNorm of the nodes.
 
     y_g = W pool over the nodes of g ( LayerNorm(h_i) ) + b.
@@ -39,6 +40,10 @@ class GraphormerGraphHead(Head):
         self.norm = LayerNorm(dim_in)
         self.lin = nn.Linear(dim_in, out_dim)
 
+    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, dim_in) the row of every graph that the linear map reads."""
+        return self.pool(self.norm(h), batch.ragged)
+
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        return self.lin(self.pool(self.norm(h), batch.ragged))
+        return self.lin(self.pooled(h, batch))

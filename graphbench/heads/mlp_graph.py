@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head, Row
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
@@ -76,7 +77,7 @@ class MLPNodeHead(Head):
 
 
 @register("mlp_graph")
-class MLPGraphHead(MLPNodeHead):
+class MLPGraphHead(MLPNodeHead, HasPooling):
     """MLP on one pooled row per graph, with scale and shift.
 
     y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of ``mlp_node``.
@@ -122,12 +123,16 @@ class MLPGraphHead(MLPNodeHead):
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
 
+    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, dim_in) the row of every graph that the MLP reads; with ``node_ensemble`` the mean of its nodes."""
+        return self.pool(h, batch.ragged)
+
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
         if self.nodes_first:
             y = self.pool(self._predict(h, batch, "node"), batch.ragged)
         else:
-            y = self._predict(self.pool(h, batch.ragged), batch, "graph")
+            y = self._predict(self.pooled(h, batch), batch, "graph")
         return self.scale * y + self.shift
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head
 from graphbench.heads.pooling import pooling_function
 from graphbench.layers.activation import activation
@@ -17,7 +18,7 @@ from graphbench.structures import GraphBatch
 
 
 @register("san_graph")
-class SANGraphHead(Head):
+class SANGraphHead(Head, HasPooling):
     """MLP on one pooled row per graph, whose hidden layers halve the width (SAN).
 
     y_g = W_3 act( W_2 act( W_1 pool over the nodes of g (h_i) ) ), widths d, d/2, d/4, out.
@@ -51,9 +52,13 @@ class SANGraphHead(Head):
         self.act = activation(act)
         self.lin = narrowing_maps(dim_in, out_dim)
 
+    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, dim_in) the row of every graph that the MLP reads."""
+        return self.pool(self.norm(h), batch.ragged)
+
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""
-        return narrowed(self.pool(self.norm(h), batch.ragged), self.lin, self.act)
+        return narrowed(self.pooled(h, batch), self.lin, self.act)
 
 
 @register("san_node")

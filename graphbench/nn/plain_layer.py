@@ -69,9 +69,12 @@ class PlainAttention(nn.Module):
         Raises:
             TypeError: this attention never forms its weights.
         """
-        if not isinstance(self.layer, HasAttentionWeights):
+        graphs, weights = self._graphs(x, edge_index, batch, ptr, edge_attr).batch, None
+        if isinstance(self.layer, HasAttentionWeights):
+            weights = self.layer.attention_weights(x, None, graphs)
+        if weights is None or not all(map(len, weights)):
             raise TypeError(f"{type(self).__name__} never forms attention weights")
-        return self.layer.attention_weights(x, None, self._graphs(x, edge_index, batch, ptr, edge_attr).batch)
+        return weights
 
     def reset_parameters(self) -> None:
         """Draws all parameters anew, as the constructor does."""

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
-from graphbench.errors import UserError
 from graphbench.layers.attention.sfi import SFi
 from graphbench.plots import canvas, node_matrix
 from graphbench.structures import GraphBatch
+from graphbench.train.forward_hooks import ForwardObserver, attention_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,24 +88,23 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
     Raises:
         UserError: there is no such layer.
     """
-    patterns: list[Pattern] = []
-
-    def visit(name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        views: dict[str, Any] = {"attention": layer}
-        if isinstance(layer, SFi) and layer.mode == "sparse":
-            dense = copy.copy(layer)  # shares parameters
-            dense.solver = {**layer.solver, "mode": "dense"}
-            views = {"before: softmax(s)": dense, "after: sparse flow": layer}
-        weights = {
-            view: viewed.attention_weights(*args, **kwargs)[graph].float().numpy() for view, viewed in views.items()
-        }
-        if all(map(len, weights.values())):
-            patterns.append(Pattern(name, weights))
-
-    node_matrix.visit_layers(model, batch, HasAttentionWeights, visit)
-    if not patterns:
-        raise UserError(NO_ATTENTION_WEIGHTS)
+    flows = ForwardObserver(model, SFi, _dense_pattern, lambda name: model.get_submodule(name).mode == "sparse")
+    with flows() as before:
+        found = attention_weights(model, lambda: model(batch))
+    patterns = []
+    for name, weights in found.items():
+        views = {"attention": weights}
+        if name in before:
+            views = {"before: softmax(s)": before[name], "after: sparse flow": weights}
+        patterns.append(Pattern(name, {view: each[graph].float().numpy() for view, each in views.items()}))
     return patterns
+
+
+def _dense_pattern(layer: SFi, *args: Any, **kwargs: Any) -> list[Tensor]:
+    """softmax(s) of a layer of sparse flows."""
+    dense = copy.copy(layer)  # shares parameters
+    dense.solver = {**layer.solver, "mode": "dense"}
+    return dense.attention_weights(*args, **kwargs)
 
 
 def draw(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
 from graphbench.errors import UserError
 from graphbench.plots import canvas
 from graphbench.plots.trained import Trained, read_trained
-from graphbench.structures import GraphBatch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,27 +45,6 @@ def read_run(options: argparse.Namespace, max_nodes: int, what: str) -> Trained:
             f"--graph {options.graph} has {run.num_nodes:,} nodes; {what} of up to {max_nodes:,} nodes are drawn."
         )
     return run
-
-
-def visit_layers(model: nn.Module, batch: GraphBatch, kind: type, visit: Callable[..., None]) -> None:
-    """Runs the model once and calls ``visit`` with the input and output of every layer of a kind.
-
-    Args:
-        model: model of a run.
-        batch: input of the model.
-        kind: class of the layers.
-        visit: called with the layer's name, the layer, its arguments, its keyword arguments and its output.
-    """
-    hooks = [
-        model.get_submodule(name).register_forward_hook(partial(visit, name), with_kwargs=True)
-        for name, layer in model.named_modules()
-        if isinstance(layer, kind)
-    ]
-    try:
-        model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def chosen_layers(options: argparse.Namespace, layers: Sequence[Any]) -> list[int]:

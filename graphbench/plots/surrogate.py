@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from graphbench.errors import UserError
 from graphbench.layers.attention.geco.layer import GECO
 from graphbench.plots import canvas, node_matrix
 from graphbench.structures import GraphBatch
+from graphbench.train.forward_hooks import ForwardObserver
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,26 +96,26 @@ def read_surrogates(model: nn.Module, batch: GraphBatch, channel: int, graph: in
     Raises:
         UserError: there is no such layer or channel.
     """
-    surrogates: list[Surrogate] = []
 
-    def visit(name: str, layer: GECO, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        width = output.shape[1]
+    def ask(layer: GECO, h: Tensor, *args: Any, **kwargs: Any) -> tuple[int, np.ndarray, np.ndarray]:
+        width = h.shape[1]
         node_matrix.check_number("--channel", channel, width)
         total = torch.zeros(())
         one = None
         for first in range(0, width, _CHANNELS_AT_ONCE):
             channels = range(first, min(first + _CHANNELS_AT_ONCE, width))
-            matrices = layer.surrogate_attention(*args, **kwargs, channels=channels)[graph].float()
+            matrices = layer.surrogate_attention(h, *args, **kwargs, channels=channels)[graph].float()
             total = total + matrices.abs().sum(0)
             if channel in channels:
                 one = matrices[channel - first].numpy()
         assert one is not None
-        surrogates.append(Surrogate(name, width, one, (total / width).numpy()))
+        return width, one, (total / width).numpy()
 
-    node_matrix.visit_layers(model, batch, GECO, visit)
+    with ForwardObserver(model, GECO, ask)() as surrogates:
+        model(batch)
     if not surrogates:
         raise UserError("no layer of this model has a surrogate attention matrix; GECO does.")
-    return surrogates
+    return [Surrogate(name, *surrogate) for name, surrogate in surrogates.items()]
 
 
 def draw(

@@ -72,18 +72,15 @@ class Calibration:
         classes, count = y.reshape(-1).long(), predictions.values.shape[1]
         if rows and not 0 <= int(classes.min()) <= int(classes.max()) < count:
             raise UserError(f"calibration: targets must be classes 0 .. {count - 1}, as in training.")
-        temperature = _temperature(_rows(predictions, slice(0, None, 2)), classes[::2])
-        others = replace(_rows(predictions, slice(1, None, 2)), runs=predictions.runs[:, 1::2] / temperature)
+        temperature = _temperature(predictions.of_rows(slice(0, None, 2)), classes[::2])
+        others = predictions.of_rows(slice(1, None, 2))
+        others = replace(others, runs=others.runs / temperature)
         score = 1 - others.probability.gather(1, classes[1::2, None])
         return cls(temperature, _threshold(score, coverage), coverage, rows)
 
     def of(self, predictions: Predictions) -> Predictions:
         """The predictions with this temperature and threshold."""
         return replace(predictions, runs=predictions.runs / self.temperature, threshold=self.threshold)
-
-
-def _rows(predictions: Predictions, chosen: slice) -> Predictions:
-    return replace(predictions, runs=predictions.runs[:, chosen], graph=predictions.graph[chosen], node=None)
 
 
 def _as_rows(y: Tensor) -> Tensor:

@@ -2,10 +2,14 @@
 
 RUN is ``results/<config>`` (the mean over its runs, with deviations) or ``results/<config>/<run>``. DATA is what
 ``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are
-not needed. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
+not needed. Of one run DATA may also be ``train``, ``val`` or ``test``: the examples of its split. ``--out`` is .csv,
+.npz or .parquet, with a line per graph (or node).
 
 ``--calibrate`` adds what the prediction leaves open: probabilities after temperature scaling, and sets of classes
 (``set_k``) or intervals (``lower_k``, ``upper_k``) that hold ``--coverage`` of the true targets.
+
+``--embeddings`` writes the hidden states of one run as well (.npz): ``nodes`` (R, d) with ``graph`` and ``node`` (R,),
+and ``graphs`` (G, d) where the model has one per graph; by default those that the prediction head reads.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Predicts and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", help="folder of a configuration or of one run, or hf://user/name")
-    parser.add_argument("data", metavar="DATA", help="graphs: a file, a folder, or file.py:function")
+    parser.add_argument(
+        "data", metavar="DATA", help="graphs: a file, a folder, or file.py:function; of one run also train, val or test"
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
     )
@@ -34,10 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="graphs with targets that have trained no model, or the word validation: the examples of the runs",
     )
     parser.add_argument("--coverage", type=float, default=0.9, metavar="C", help="default: %(default)s")
+    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="write hidden states to this .npz, too")
+    parser.add_argument("--module", metavar="NAME", help="of --embeddings: outputs of this module, e.g. layers.0")
     options = parser.parse_args(arguments)
+    if options.module is not None and options.embeddings is None:
+        parser.error("--module needs --embeddings FILE")
     if options.batch_size is not None and options.batch_size < 1:
         parser.error(f"--batch_size must be at least 1, received {options.batch_size}")
     from graphbench.data.datasets.custom import read_graphs
+    from graphbench.data.splits import PARTS
+    from graphbench.predict.embeddings import check_ending
     from graphbench.predict.trained import load_run
     from graphbench.train.accelerator import make_fabric
 
@@ -46,8 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(f"--device: {error}")
 
+    if options.embeddings is not None:
+        check_ending(options.embeddings)
     model = load_run(options.run)
-    graphs, _ = read_graphs(options.data)
+    graphs = options.data if options.data in PARTS else read_graphs(options.data)[0]
+    if options.embeddings is not None:
+        states = model.embeddings(graphs, options.module, device=device, batch_size=options.batch_size)
+        states.write(options.embeddings)
+        print(f"wrote {options.embeddings}: {states}")
     predictions = model.predict(graphs, device=device, batch_size=options.batch_size)
     if options.calibrate is not None:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]

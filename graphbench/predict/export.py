@@ -67,9 +67,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
     if out.exists():
         raise UserError(f"--out {out}: exists already.")
     trained = load_run(run)
-    if len(trained.models) > 1:
-        raise UserError(f"{run}: has {len(trained.models)} runs; name one of them, e.g. {trained.folders[0]}.")
-    [model], [folder] = trained.models, trained.folders
+    folder, model = trained.run
     record = record_of(folder)
     # Copies: safetensors refuses tensors that share memory, as tied parameters do.
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in model.state_dict().items()}

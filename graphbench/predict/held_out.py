@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,10 +41,7 @@ def held_out(trained: TrainedModel) -> tuple[Predictions, Tensor]:
     examples, store = torch.from_numpy(common), encode(first.config, first.raw).store
     assert store.y is not None
     if first.raw.card.transductive:
-        predictions = trained.of_store(store)
-        runs, graph, node = predictions.runs[:, examples], predictions.graph[examples], predictions.node
-        assert node is not None
-        return dataclasses.replace(predictions, runs=runs, graph=graph, node=node[examples]), store.y[examples]
+        return trained.of_store(store).of_rows(examples), store.y[examples]
     targets = store.gather(examples).y
     assert targets is not None
     return trained.of_store(store, common.tolist()), targets

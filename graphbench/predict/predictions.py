@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,11 @@ class Predictions:
         if self.threshold is None or self.task_type in ("regression", "classification_multilabel"):
             raise ValueError("sets of classes are those of a calibrated classification with one class per row")
         return 1 - self.probability <= self.threshold
+
+    def of_rows(self, rows: Tensor | slice) -> Predictions:
+        """Those of some rows."""
+        node = None if self.node is None else self.node[rows]
+        return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node)
 
     def columns(self) -> dict[str, np.ndarray]:
         """Columns by name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.

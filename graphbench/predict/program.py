@@ -56,7 +56,7 @@ def write_program(trained: TrainedModel, file: Path) -> float:
     Raises:
         UserError: the model cannot be traced for graphs of any size, or the program computes something else.
     """
-    [model] = trained.models
+    _, model = trained.run
     batches = [trained.batch_of([graph]) for graph in _examples(trained.info)]
     inputs = [inputs_of(batch) for batch in batches]
     if all("edge" in name for name in inputs[0]):
@@ -94,7 +94,7 @@ def write_compiled(trained: TrainedModel, program: Path, file: Path) -> float:
     Raises:
         UserError: the compiler is missing or fails, or the compiled program computes something else.
     """
-    [model] = trained.models
+    _, model = trained.run
     batches = [trained.batch_of([graph]) for graph in _examples(trained.info)]
     file.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,21 +16,33 @@ from graphbench.config import Config
 from graphbench.data.graph_forms import graph_list
 from graphbench.data.graph_records import GraphLike, GraphRecord
 from graphbench.data.sparse_features import with_sparse_features
+from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
-from graphbench.errors import UserError, neighbour
-from graphbench.factory.data import read_data
+from graphbench.errors import UserError, neighbour, unknown
+from graphbench.factory.data import encode, read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import run_configuration
 from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.predict.calibration import Calibration
+from graphbench.predict.embeddings import Embeddings, hidden_states
 from graphbench.predict.predictions import Predictions
+from graphbench.run_inputs import read_finished
 from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
 from graphbench.structures import DataInfo, GraphBatch
 from graphbench.structures.data_info import FILE as INFO_FILE
+from graphbench.train.forward_hooks import attention_weights
 from graphbench.train.hub import PARAMETERS, local_folder
 from graphbench.train.pretrained import read_best_of
 from graphbench.transforms.algorithms.cache import apply
+
+
+class _Examples(NamedTuple):
+    """Graphs of a store, by number, and the nodes among them that count; None: all."""
+
+    store: GraphStore
+    graphs: Sequence[int]
+    nodes: Tensor | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,18 +67,81 @@ class TrainedModel:
         size = sum(each.numel() for each in self.models[0].parameters())
         return f"TrainedModel({self.folders[0]}: {runs}, {size:,} parameters, trained on {self.info.name})"
 
+    @property
+    def run(self) -> tuple[Path, nn.Module]:
+        """Folder and model of the one run.
+
+        Raises:
+            UserError: there are several.
+        """
+        folder = self.folders[0]
+        if len(self.models) > 1:
+            raise UserError(f"{folder.parent}: has {len(self.models)} runs; name one of them, e.g. {folder}.")
+        return folder, self.models[0]
+
     def predict(self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None) -> Predictions:
         """Predictions on new graphs; features mean what they meant in training, encodings are computed anew.
 
         Args:
-            graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed.
+            graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed. Of one run also
+                ``train``, ``val`` or ``test``: the examples of its split, for which the data of the training is read.
             device: device that the models compute on.
             batch_size: graphs at a time; default: that of the training.
 
         Raises:
             UserError: the graphs do not look like those of the training.
         """
-        return self.of_store(self._store(graphs), device=device, batch_size=batch_size)
+        examples = self._examples(graphs)
+        predictions = self.of_store(examples.store, examples.graphs, device=device, batch_size=batch_size)
+        return predictions if examples.nodes is None else predictions.of_rows(examples.nodes)
+
+    def embeddings(
+        self,
+        graphs: Any,
+        module: str | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        batch_size: int | None = None,
+    ) -> Embeddings:
+        """Hidden states of the model of one run: (N, d) of the nodes, and (G, d) of the graphs where it pools them.
+
+        Args:
+            graphs: see :meth:`predict`.
+            module: see :func:`~graphbench.predict.embeddings.hidden_states`; default: what the prediction head reads.
+            device: see :meth:`predict`.
+            batch_size: see :meth:`predict`.
+
+        Raises:
+            UserError: several runs, whose states have nothing in common; graphs unlike those of the training; no such
+                module.
+        """
+        (_, model), examples = self.run, self._examples(graphs)
+        batches = self._batches(examples.store, examples.graphs, batch_size, device)
+        states = hidden_states(model.to(device), batches, module)
+        return states if examples.nodes is None else states.of_nodes(examples.nodes)
+
+    def attention_weights(
+        self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None
+    ) -> dict[str, list[Tensor]]:
+        """Attention weights or flows of the model of one run: by layer (heads, n, n) of every graph.
+
+        Row i is what node i receives. With a graph token n counts it, as the first node.
+
+        Args:
+            graphs: see :meth:`predict`; where nodes are the examples, whole graphs all the same.
+            device: see :meth:`predict`.
+            batch_size: see :meth:`predict`.
+
+        Raises:
+            UserError: several runs; graphs unlike those of the training; no layer forms such a matrix.
+        """
+        (_, model), examples = self.run, self._examples(graphs)
+        model.to(device)
+        found: dict[str, list[Tensor]] = {}
+        for batch in self._batches(examples.store, examples.graphs, batch_size, device):
+            for name, weights in attention_weights(model, partial(model, batch)).items():
+                found.setdefault(name, []).extend(each.cpu() for each in weights)
+        return found
 
     def of_store(
         self,
@@ -84,9 +160,11 @@ class TrainedModel:
             batch_size: see :meth:`predict`.
         """
         chosen = range(store.num_graphs) if graphs is None else graphs
-        size = batch_size or self.config.tree.train.batch_size
-        parts = [chosen[first : first + size] for first in range(0, len(chosen), size)]
-        outputs = [torch.cat(list(self._outputs(model.to(device), store, parts, device))) for model in self.models]
+        outputs = []
+        for model in self.models:
+            batches = self._batches(store, chosen, batch_size, device)
+            with torch.no_grad():
+                outputs.append(torch.cat([model.to(device)(batch).float().cpu() for batch in batches]))
         runs = torch.stack([output.reshape(len(output), -1) for output in outputs])
         per_node = self.info.task == "node"
         sizes = store.sizes[list(chosen)] if per_node else torch.ones(len(chosen), dtype=torch.int64)
@@ -145,16 +223,35 @@ class TrainedModel:
         with tempfile.TemporaryDirectory() as cache:
             return apply(store, build_transforms(self.config), cache)
 
-    @torch.no_grad()
-    def _outputs(
-        self, model: nn.Module, store: GraphStore, parts: Sequence[Sequence[int]], device: torch.device | str
-    ) -> Iterator[Tensor]:
+    def _examples(self, graphs: Any) -> _Examples:
+        """Encoded graphs, from the user or of a split.
+
+        Raises:
+            UserError: see :meth:`predict`; no such split, or an empty one.
+        """
+        if not isinstance(graphs, str):
+            store = self._store(graphs)
+            return _Examples(store, range(store.num_graphs), None)
+        if graphs not in PARTS:
+            raise unknown("split", graphs, PARTS, "graphs")
+        folder, _ = self.run  # several may have several splits
+        finished = read_finished(folder)
+        part = finished.splits.parts()[graphs]
+        if not len(part):
+            raise UserError(f"{folder}: its split has no examples '{graphs}'.")
+        store = encode(finished.config, finished.raw).store
+        if finished.raw.card.transductive:
+            return _Examples(store, range(store.num_graphs), part)
+        return _Examples(store, part.tolist(), None)
+
+    def _batches(
+        self, store: GraphStore, graphs: Sequence[int], batch_size: int | None, device: torch.device | str
+    ) -> Iterator[GraphBatch]:
         per_batch = batch_transform(self.config)
-        for graphs in parts:
-            batch = store.gather(graphs)
-            if per_batch is not None:
-                batch = per_batch(batch)
-            yield model(batch.to(device)).float().cpu()
+        size = batch_size or self.config.tree.train.batch_size
+        for first in range(0, len(graphs), size):
+            batch = store.gather(graphs[first : first + size])
+            yield (batch if per_batch is None else per_batch(batch)).to(device)
 
 
 def load_run(folder: str | Path) -> TrainedModel:

@@ -10,8 +10,9 @@
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
 
-``graphbench tables RECORDS... --models [--baseline LABEL] [--details] [--format F] [--out FILE]``
-    Models by data sets, without a sweep file: rows are the names of the configurations without the data set.
+``graphbench tables RECORDS... --models [--baseline LABEL|FOLDER] [--details] [--format F] [--out FILE]``
+    Models by data sets, without a sweep file: rows are the names of the configurations without the data set. The
+    baseline may be another folder, say of the runs before a change: it becomes a row of its own.
 
 ``--out`` chooses the format by its name (.md, .tex, .html, .csv). docs/tables.md says how to read the tables.
 """
@@ -31,7 +32,7 @@ from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
-from graphbench.runs.records import left_out_note, own_record_sources
+from graphbench.runs.records import left_out_note, own_record_sources, record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
@@ -95,30 +96,56 @@ def configurations(folders: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
-def model_specs(folders: Sequence[Path]) -> list[CellSpec]:
+def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[CellSpec]:
     """Cells of a table of models by data sets, from run folders alone.
 
     A row is the name of a configuration without the data set in it (``sgformer-cora`` on Cora: ``sgformer``), a column
     a data set, with its split where it has several. Where two configurations would fill one cell, rows have their full
-    names.
+    names, and where these are equal, too, their folders.
+
+    Args:
+        folders: see :func:`configurations`.
+        baseline: one more, all of which is one row, with the folder as its name.
+
+    Raises:
+        UserError: no finished run in the folders, or in that of the baseline; several models in one cell of that.
     """
-    rows: list[tuple[str, str, str, str, Path, Aggregate]] = []
-    for folder in configurations(folders):
+    rows: list[tuple[tuple[str, ...], str, str, Path, Aggregate]] = []
+    of_baseline = [] if baseline is None else configurations([baseline])
+    for folder in dict.fromkeys([*configurations(folders), *of_baseline]):
         result = aggregate(folder)
         if result.runs:
             dataset = str(result.runs[0].data.get("name", "unnamed data"))
             split = "; ".join(Provenance.of(result.runs).split)
-            rows.append((model_name(result.config, dataset), result.config, dataset, split, folder, result))
+            names: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
+            names = (str(baseline),) if folder in of_baseline else names
+            rows.append((names, dataset, split, folder, result))
     if not rows:
         raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
-    splits = {dataset: {row[3] for row in rows if row[2] == dataset} for _, _, dataset, *_ in rows}
-    taken = Counter((model, dataset, split) for model, _, dataset, split, *_ in rows)
+    if baseline is not None:
+        _check_baseline(baseline, [(*row[1:3], row[4].config) for row in rows if row[3] in of_baseline])
+    splits = {dataset: {row[2] for row in rows if row[1] == dataset} for _, dataset, *_ in rows}
+    taken = Counter((name, dataset, split) for names, dataset, split, *_ in rows for name in set(names))
     specs = []
-    for model, config, dataset, split, folder, result in rows:
-        label = model if taken[model, dataset, split] == 1 else config
+    for names, dataset, split, folder, result in rows:
+        label = next((name for name in names if taken[name, dataset, split] == 1), names[-1])
         column = dataset if len(splits[dataset]) == 1 else f"{dataset}, {split}"
         specs.append(CellSpec(label, column, dataset, folder, tuple(run.run_id for run in result.runs)))
     return specs
+
+
+def _check_baseline(folder: Path, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Refuses a baseline without runs, or with several configurations for a data set and split."""
+    if not rows:
+        raise UserError(f"--baseline {folder}: no finished run below it.")
+    first: dict[tuple[str, str], str] = {}
+    for dataset, split, config in rows:
+        other = first.setdefault((dataset, split), config)
+        if other != config:
+            raise UserError(
+                f"--baseline {folder}: has several models of {dataset}, {other} and {config}; name one, e.g. "
+                f"{folder / other}."
+            )
 
 
 def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
@@ -165,12 +192,21 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
     if options.sweep is None:
-        return sweep_table("runs", model_specs(options.folders), baseline=options.baseline)
+        specs = model_specs(options.folders)
+        if _is_folder(options.baseline) and options.baseline not in {spec.label for spec in specs}:
+            specs = model_specs(options.folders, Path(options.baseline))
+            options.baseline = str(Path(options.baseline))
+        return sweep_table("runs", specs, baseline=options.baseline)
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep))
     specs = cell_specs(sweep, options.records)
     return sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
+
+
+def _is_folder(baseline: str | None) -> bool:
+    """Whether a baseline is records, of a folder or packed, and not the label of a row."""
+    return baseline is not None and (Path(baseline).exists() or bool(record_sources(Path(baseline))))
 
 
 def _text(options: argparse.Namespace) -> str:
@@ -198,7 +234,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
     )
     parser.add_argument("--models", action="store_true", help="models by data sets, from RECORDS alone")
-    parser.add_argument("--baseline", metavar="LABEL", help="row that the others are tested against")
+    parser.add_argument(
+        "--baseline",
+        metavar="LABEL",
+        help="row that the others are tested against; with --models also a folder",
+    )
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
@@ -222,7 +262,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the table."""
     options = parse(arguments)
-    with indexed([*options.folders, *([options.records] if options.records else [])]):
+    further = [Path(options.baseline)] if _is_folder(options.baseline) else []
+    with indexed([*options.folders, *([options.records] if options.records else []), *further]):
         text = _text(options)
     if options.out is None:
         print(text, end="")

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import HasAttentionWeights, HasStatistics
+from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights, HasStatistics
+from graphbench.errors import UserError
 
 
 class ForwardObserver:
@@ -64,9 +65,26 @@ def ask_statistics(module: HasStatistics, *args: Any, **kwargs: Any) -> dict[str
     return module.statistics(*args, **kwargs)
 
 
-def ask_attention_weights(module: HasAttentionWeights, *args: Any, **kwargs: Any) -> list[Tensor]:
-    """Weights of an attention on the graphs it has just seen."""
-    return module.attention_weights(*args, **kwargs)
+@torch.no_grad()
+def attention_weights(model: nn.Module, forward: Callable[[], Any]) -> dict[str, list[Tensor]]:
+    """(heads, n, n) weights of every graph that a model sees, by name of the attention, in the order of their calls.
+
+    Args:
+        model: searched for :class:`~graphbench.contract.HasAttentionWeights`.
+        forward: runs the model once, in evaluation.
+
+    Raises:
+        UserError: no attention of it has weights.
+    """
+    observer = ForwardObserver(
+        model, HasAttentionWeights, lambda module, *args, **kwargs: module.attention_weights(*args, **kwargs)
+    )
+    with observer() as answers:
+        forward()
+    shown = {name: weights for name, weights in answers.items() if all(map(len, weights))}
+    if not shown:
+        raise UserError(NO_ATTENTION_WEIGHTS)
+    return shown
 
 
 def averaged(answers: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
@@ -26,7 +25,7 @@ from graphbench.train.distributed import gather_objects
 from graphbench.train.evaluation import SplitPredictions, evaluate
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
-from graphbench.train.forward_hooks import ForwardObserver, ask_attention_weights
+from graphbench.train.forward_hooks import attention_weights
 
 logger = logging.getLogger("graphbench.inference")
 
@@ -91,11 +90,8 @@ class Inference:
             UserError: the model has no such module.
         """
         start = time.perf_counter()
-        observer = ForwardObserver(self.model, HasAttentionWeights, ask_attention_weights)
-        if not observer.modules:
-            raise UserError(f"train.mode log-attn-weights: {NO_ATTENTION_WEIGHTS}")
         test_pass = next(eval_pass for eval_pass in self.loaders.passes if "test" in eval_pass.rows)
-        graphs = self._attention_of(test_pass, observer)
+        graphs = self._attention_of(test_pass)
         if test_pass.rows["test"] is None:  # else every process has seen the same graphs
             graphs = [graph for of_process in gather_objects(graphs, self.fabric) for graph in of_process]
         arrays = {
@@ -106,17 +102,16 @@ class Inference:
         self._write("attention.npz", arrays)
         return self._outcome("log-attn-weights", {}, start)
 
-    def _attention_of(self, test_pass: EvaluationPass, observer: ForwardObserver) -> list[dict[str, np.ndarray]]:
+    def _attention_of(self, test_pass: EvaluationPass) -> list[dict[str, np.ndarray]]:
         """Weights per layer, edges and features of the first graphs of this process."""
         graphs: list[dict[str, np.ndarray]] = []
         for batch in test_pass.batches():
             if not isinstance(batch, GraphBatch):
                 raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
-            with torch.no_grad(), self.fabric.precision.forward_context(), observer() as answers:
-                self._adapter(OpaqueBatch(batch))
+            with self.fabric.precision.forward_context():
+                answers = attention_weights(self.model, partial(self._adapter, OpaqueBatch(batch)))
             for graph in range(min(batch.num_graphs, ATTENTION_GRAPHS - len(graphs))):
-                weights = {layer.removeprefix("model."): of_layer[graph] for layer, of_layer in answers.items()}
-                arrays = {layer: of_graph.float().cpu().numpy() for layer, of_graph in weights.items()}
+                arrays = {layer: of_layer[graph].float().cpu().numpy() for layer, of_layer in answers.items()}
                 graphs.append({**arrays, **_graph(batch, graph)})
             if len(graphs) == ATTENTION_GRAPHS:
                 break

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from torch import nn
 
 from graphbench import registry
+from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
 from graphbench.layers.gps import GPSBlock
 from graphbench.testing.checks import check_dropout
 from graphbench.testing.layers import DIM, call_local, layer_subject
@@ -113,6 +116,64 @@ def test_unknown_activation_is_refused(room: str, name: str) -> None:
         pytest.skip(f"{name} takes no activation")
     with pytest.raises(ValueError, match="'relun', did you mean 'relu'"):
         make(room, name, act="relun")
+
+
+WEIGHTS_IN_SUMS_OF_ONE = {
+    "DFi", "Transformer", "BiasedTransformer", "Gradformer", "FFGT", "GRPE", "SATLayer", "FullWidthSoftmax",
+    "GlobalGAT", "DIFFormer",
+}  # fmt: skip
+"""Attentions whose rows of weights sum to one; of a sparse flow they sum to less."""
+WITH_MATRIX = {"DIFFormer": {"kernel": "sigmoid"}}
+"""Arguments of attentions that have no weights by default."""
+
+
+@pytest.mark.parametrize("room", ["layers/attention", "layers/blocks"])
+def test_attention_weights_times_values_are_what_the_operator_computes(
+    room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = example_batch((7, 0, 1, 12))
+    for name in components(room):
+        component = registry.lookup(room, name)
+        assert issubclass(component, HasAttentionWeights) == (name in {*WEIGHTS_IN_SUMS_OF_ONE, "SFi"})
+        if not issubclass(component, HasAttentionWeights):
+            continue
+        subject = subject_of(room, name, **WITH_MATRIX.get(name, {}))
+        layer = subject.module.eval()
+        if name == "GRPE":  # the relations of its pairs have values, too
+            for reader, table in layer.tables.tables.items():
+                table.data *= not reader.startswith("value")
+        biased = batch.with_state(pair_bias=torch.randn(batch.ragged.num_pairs, 3, dtype=torch.float64))
+        calls: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+        def spied(operator: Callable[..., torch.Tensor], calls: list[Any] = calls) -> Callable[..., torch.Tensor]:
+            def call(*args: Any, **kwargs: Any) -> torch.Tensor:
+                mixed = operator(*args, **kwargs)
+                calls.append((inspect.signature(operator).bind(*args, **kwargs).arguments["v"], mixed))
+                return mixed
+
+            return call
+
+        module = inspect.getmodule(type(layer).forward)
+        for operator in ("softmax_attention", "decay_attention", "focal_attention", "sparse_flow", "pair_attention"):
+            if hasattr(module, operator):
+                monkeypatch.setattr(module, operator, spied(getattr(module, operator)))
+        subject(biased)
+        monkeypatch.undo()
+        [(v, mixed)] = calls
+        weights = layer.attention_weights(biased.x, biased.edge_attr, biased)
+        assert [each.shape for each in weights] == [(3, size, size) for size in batch.ragged.sizes]
+        values = v.expand(-1, 3, -1).split(batch.ragged.sizes)
+        parts = [torch.einsum("hij,jhd->ihd", *pair) for pair in zip(weights, values, strict=True)]
+        torch.testing.assert_close(mixed, torch.cat(parts), rtol=1e-10, atol=1e-12)
+        for each in weights:
+            assert (each.sum(2) < 1 + 1e-12).all()
+            assert name == "SFi" or torch.allclose(each.sum(2), torch.ones_like(each.sum(2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", components("layers/attention"))
+def test_the_message_about_weights_knows_every_attention(name: str) -> None:
+    given, never = NO_ATTENTION_WEIGHTS.split("No matrix of a graph is formed by")
+    assert re.search(rf"\b{name}\b", given if name in {*WEIGHTS_IN_SUMS_OF_ONE, "SFi"} else never), name
 
 
 def _blocks() -> list[Any]:

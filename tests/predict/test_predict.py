@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import errno
@@ -23,6 +24,7 @@ from graphbench.config import load_config
 from graphbench.console import main
 from graphbench.errors import UserError
 from graphbench.predict import cli, load_run
+from graphbench.predict.embeddings import hidden_states
 from graphbench.predict.export import export
 from graphbench.predict.predictions import Predictions
 from graphbench.runs import json_text
@@ -160,6 +162,113 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
             cli.main(["results/rings/0", data, *wrong])
     assert main(["export", "results/rings", "--out", str(tmp_path / "two")]) == 2
     assert "has 2 runs; name one of them" in capsys.readouterr().err
+
+
+def test_embeddings_are_what_the_head_reads_whatever_the_batches(
+    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, graphs, _ = trained
+    model = graphbench.load_run("results/rings/0")
+    [head] = [part for name, part in model.models[0].named_modules() if name == "head.mlp"]
+    states = model.embeddings(graphs)
+    read = states.nodes if states.graphs is None else states.graphs
+    assert read is not None
+    torch.testing.assert_close(head(read), model.predict(graphs).runs[0])
+    assert [len(rows) for rows in states.per_graph] == [graph.num_nodes for graph in graphs]
+    assert torch.equal(states.node, torch.cat([torch.arange(graph.num_nodes) for graph in graphs]))
+    if states.graphs is not None:
+        torch.testing.assert_close(states.graphs, torch.stack([rows.sum(0) for rows in states.per_graph]))
+
+    exact, found = model.models[0].double(), []
+    for size in (3, 10):
+        batches = [model.batch_of(graphs[first : first + size]) for first in range(0, 10, size)]
+        doubled = [
+            batch.replace(x=batch.x.double(), pe={name: each.double() for name, each in batch.pe.items()})
+            for batch in batches
+        ]
+        found.append(hidden_states(exact, doubled))
+        layer = hidden_states(exact, doubled, "layers.0")
+        assert torch.equal(layer.nodes, found[-1].nodes), "the head reads what the last block returns"
+        assert layer.graphs is None
+    for ours, other in zip(*([each.nodes, each.graphs] for each in found), strict=True):
+        torch.testing.assert_close(ours, other, rtol=1e-12, atol=1e-13)
+    model.models[0].float()
+
+    command = ["predict", "results/rings/0", "test", "--out", str(tmp_path / "a.csv")]
+    assert main([*command, "--embeddings", str(tmp_path / "a.npz")]) == 0
+    arrays = np.load(tmp_path / "a.npz")
+    assert set(arrays) == {"nodes", "graph", "node"} | ({"graphs"} if states.graphs is not None else set())
+    torch.testing.assert_close(torch.from_numpy(arrays["nodes"]), states.nodes)  # of the same ten graphs
+    model.predict(graphs).write(tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'a.npz'}: Embeddings(head: nodes (69, 16)")
+
+
+@pytest.mark.parametrize("trained", ["graph regression"], indirect=True)
+def test_what_embeddings_and_attention_weights_refuse(trained: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _, graphs, _ = trained
+    model, two = graphbench.load_run("results/rings/0"), graphbench.load_run("results/rings")
+    for ask in (two.embeddings, two.attention_weights, lambda _: two.predict("test")):
+        with pytest.raises(UserError, match=r"results/rings: has 2 runs; name one of them, e.g. results/rings/0\."):
+            ask(graphs)
+    with pytest.raises(UserError, match=r"unknown split 'tset'. Did you mean 'test'\?"):
+        model.embeddings("tset")
+    with pytest.raises(UserError, match=r"unknown module 'layer.0'. Did you mean 'layers.0'\?"):
+        model.embeddings(graphs, "layer.0")
+    with pytest.raises(UserError, match=r"module layers is not called in predictions"):
+        model.embeddings(graphs, "layers")
+    with pytest.raises(UserError, match=r"gives \d+ rows for 69 nodes of 10 graphs: of neither"):
+        model.embeddings(graphs, "edge_encoder")
+    with pytest.raises(ValueError, match=r"head.mlp has one row per graph"):
+        _ = model.embeddings(graphs, "head.mlp").per_graph
+    for wrong, said in (
+        (["--module", "head"], "--module needs --embeddings FILE"),
+        (["--embeddings", "a.csv"], ".npz"),
+    ):
+        with contextlib.suppress(SystemExit):
+            assert cli.main(["results/rings/0", "test", *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("trained", ["graph regression"], indirect=True)
+def test_attention_weights_are_by_layer_and_graph_whatever_the_batches(trained: Any) -> None:
+    _, graphs, _ = trained
+    model = graphbench.load_run("results/rings/0")
+    [[name, flows]] = model.attention_weights(graphs).items()
+    assert name == "layers.0.branches.1.part"
+    assert [each.shape for each in flows] == [(2, graph.num_nodes, graph.num_nodes) for graph in graphs]
+    for ours, one in zip(flows, model.attention_weights("test", batch_size=1)[name], strict=True):
+        torch.testing.assert_close(ours, one)
+
+
+def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_main import ROOT
+
+    monkeypatch.chdir(tmp_path)
+    Path("one.py").write_text(
+        "import torch\nfrom torch_geometric.data import Data\n"
+        "def graph():\n"
+        "    draw = torch.Generator().manual_seed(0)\n"
+        "    return Data(x=torch.randn(60, 5, generator=draw), y=torch.arange(60) % 3,\n"
+        "                edge_index=torch.randint(60, (2, 200), generator=draw))\n"
+    )
+    options = "dataset.format custom dataset.name one dataset.task node dataset.task_type classification"
+    options += " dataset.transductive True dataset.custom.function one.py:graph dataset.split_mode random"
+    options += " dataset.node_encoder_name LinearNode dataset.edge_encoder False posenc_LapPE.enable False"
+    options += " gnn.head node gt.layer_type GCN+SGFormer optim.max_epoch 1 model.loss_fun cross_entropy print file"
+    line = graphbench.run(load_config(ROOT / "configs/quickstart.yaml", options.split()))
+    model = graphbench.load_run(line["run_dir"])
+    names: dict[str, Any] = {}
+    exec(Path("one.py").read_text(), names)
+    graph = names["graph"]()
+    whole, part = model.embeddings([graph]), model.embeddings("val")
+    assert whole.nodes is not None
+    assert part.nodes is not None
+    assert 0 < len(part.nodes) < 60
+    torch.testing.assert_close(part.nodes, whole.nodes[part.node])
+    torch.testing.assert_close(model.predict("val").runs[0], model.predict([graph]).runs[0][part.node])
+    with pytest.raises(UserError, match=r"No matrix of a graph is formed by linear attention.*SGFormer"):
+        model.attention_weights("val")
 
 
 def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(

@@ -216,8 +216,38 @@ def test_models_by_data_sets_from_folders_alone(tmp_path: Path, capsys: pytest.C
     assert [row[0] for row in rows[2:] if row[0]] == ["gcn", "sgformer"]
     assert rows[2][2:] == ["0.5000 (1 run)", "0.7100 ± 0.0141"]
     _write(tmp_path / "again", "gcn-cora", 0.6)
-    assert tables.main([str(tmp_path), "--models"]) == 2, "two of one name and data set"
-    assert "two entries for the cell" in capsys.readouterr().err
+    assert tables.main([str(tmp_path), "--models"]) == 0
+    rows = [_cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[2:]] == [f"{tmp_path}/again/gcn-cora", "gcn", f"{tmp_path}/gcn-cora", "sgformer"]
+
+
+def test_another_folder_is_the_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of the same name before and after a change, side by side; a label that is also there comes first."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    _write(after, "gcn-cora", 0.80, 0.84)
+    _write(after, "sgformer-cora", 0.9, 0.91)
+    _write(before, "gcn-cora", 0.70, 0.72)
+    expected = ttest_ind([0.80, 0.84], [0.70, 0.72], equal_var=False).pvalue
+    for given in ([after], [after, before]):
+        command = [*map(str, given), "--models", "--baseline", f"{before}/"]
+        assert tables.main(command) == 0
+        rows = [_cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+        assert [row[0] for row in rows[2:] if row[0]] == ["gcn", "sgformer", str(before)]
+        assert rows[2][2:] == ["0.8200 ± 0.0283 (2nd)"]
+        assert rows[3] == ["", f"against {before}", f"p = {expected:.3f}"]
+        assert rows[-1][:3] == [str(before), "measured", "0.7100 ± 0.0141"]
+    assert tables.main([str(after), str(before), "--models", "--baseline", f"{before}/gcn-cora"]) == 0
+    assert f"against {before}/gcn-cora" in capsys.readouterr().out
+
+    _write(before, "sgformer-cora", 0.9)
+    (tmp_path / "empty").mkdir()
+    for wrong, said in (
+        (str(before), f"has several models of Cora, gcn-cora and sgformer-cora; name one, e.g. {before}/gcn-cora."),
+        (str(tmp_path / "mini"), f"unknown label of runs '{tmp_path}/mini'"),
+        (str(tmp_path / "empty"), f"--baseline {tmp_path}/empty: no finished run below it."),
+    ):
+        assert tables.main([str(after), "--models", "--baseline", wrong]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_tables_of_trials_say_what_they_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

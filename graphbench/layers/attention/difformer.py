@@ -7,17 +7,19 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import ArgumentError, check_one_of
 from graphbench.layers.contract import BlockwiseAttention
 from graphbench.ops.linear_attention import Sums, linear_attention, linear_attention_of_sums, linear_attention_sums
 from graphbench.ops.pair_attention import pair_attention
+from graphbench.ops.pair_attention.reference import pair_weights
 from graphbench.ops.propagate import propagate
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("DIFFormer")
-class DIFFormer(BlockwiseAttention):
+class DIFFormer(BlockwiseAttention, HasAttentionWeights):
     """Diffusion step over all pairs and along the edges; the diffusivity of a pair depends on its states.
 
     Equation, averaged over the heads::
@@ -84,6 +86,12 @@ class DIFFormer(BlockwiseAttention):
         else:
             over_pairs = pair_attention(q, k, v, batch.ragged, weight="sigmoid").mean(1)
         return self._joined(over_pairs, self._propagated(v, batch) if self.reads_edges else None)
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """Weights of the kernel ``sigmoid``, (heads, n, n) per graph; of ``simple``, which forms none, no heads."""
+        if self.kernel == "simple":
+            return [h.new_empty(0, size, size) for size in batch.ragged.sizes]
+        return list(pair_weights(self._heads(self.q, h), self._heads(self.k, h), batch.ragged, "sigmoid"))
 
     def reduce_nodes(self, h: Tensor) -> Sums:
         """Sums over some nodes (R, dim) of one large graph; those of disjoint nodes can be added."""

@@ -6,11 +6,13 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import check_one_of
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.linear_attention.norms import inverse_norms
 from graphbench.ops.segment import segment_repeat
 from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.ops.softmax_attention.reference import softmax_weights
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -18,7 +20,7 @@ NORMS = ("frobenius", "scaled")
 
 
 @register("FullWidthSoftmax")
-class FullWidthSoftmax(GlobalAttention):
+class FullWidthSoftmax(GlobalAttention, HasAttentionWeights):
     """Softmax attention with heads as wide as the layer, averaged, without output map.
 
     Equation, averaged over the heads::
@@ -65,13 +67,23 @@ class FullWidthSoftmax(GlobalAttention):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
         shape = (h.shape[0], self.heads, h.shape[1])
-        q, k = self.q(h).view(shape), self.k(h).view(shape)
         v = h.unsqueeze(1).expand(shape) if self.v is None else self.v(h).view(shape)
+        q, k = self._queries_and_keys(h, batch)
+        return softmax_attention(q, k, v, batch.ragged).mean(1)
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """Softmax weights, (heads, n, n) per graph; row i is what node i attends to."""
+        return list(softmax_weights(*self._queries_and_keys(h, batch), batch.ragged))
+
+    def _queries_and_keys(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """(N, heads, dim) each, so that their products divided by sqrt(dim) are the scores."""
+        shape = (h.shape[0], self.heads, h.shape[1])
+        q, k = self.q(h).view(shape), self.k(h).view(shape)
         if self.norm == "frobenius":
             scale = inverse_norms(q, batch.ragged, "frobenius") * inverse_norms(k, batch.ragged, "frobenius")
             # The operator divides by sqrt(dim).
             q = q * segment_repeat(scale * h.shape[1] ** 0.5, batch.ragged).view(-1, 1, 1).to(q.dtype)
-        return softmax_attention(q, k, v, batch.ragged).mean(1)
+        return q, k
 
     def extra_repr(self) -> str:
         """Heads and norm, in ``print(model)``."""

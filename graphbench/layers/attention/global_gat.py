@@ -7,14 +7,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights
 from graphbench.layers.contract import GlobalAttention
 from graphbench.ops.pair_attention import pair_attention
+from graphbench.ops.pair_attention.reference import pair_weights
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("GlobalGAT")
-class GlobalGAT(GlobalAttention):
+class GlobalGAT(GlobalAttention, HasAttentionWeights):
     """Attention to all nodes of the graph with GAT's additive score.
 
     Equation, averaged over the heads::
@@ -51,10 +53,18 @@ class GlobalGAT(GlobalAttention):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         """New node states (N, dim), without residual and norm."""
-        v = self.lin(h).view(h.shape[0], self.heads, h.shape[1])
-        q = (v * self.att_query).sum(2, keepdim=True)
-        k = (v * self.att_key).sum(2, keepdim=True)
+        q, k, v = self._projections(h)
         return pair_attention(q, k, v, batch.ragged, weight="additive").mean(1)
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """Weights a, (heads, n, n) per graph; row i is what node i attends to."""
+        q, k, _ = self._projections(h)
+        return list(pair_weights(q, k, batch.ragged, "additive"))
+
+    def _projections(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(N, heads, 1) terms of query and key, and (N, heads, dim) values."""
+        v = self.lin(h).view(h.shape[0], self.heads, h.shape[1])
+        return (v * self.att_query).sum(2, keepdim=True), (v * self.att_key).sum(2, keepdim=True), v
 
     def extra_repr(self) -> str:
         """Heads, in ``print(model)``."""

@@ -11,6 +11,7 @@ from graphbench.errors import check_multiple
 from graphbench.layers.contract import GlobalAttention
 from graphbench.layers.linear import Linear
 from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.ops.softmax_attention.reference import softmax_weights
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -66,15 +67,7 @@ class Transformer(GlobalAttention, HasAttentionWeights):
     def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
         """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
         q, k, _ = self._projections(h).unbind(1)
-        sizes = batch.ragged.sizes
-        scale = q.shape[2] ** -0.5
-        graphs = zip(q.split(sizes), k.split(sizes), strict=True)
-        scores = [q_ihd.transpose(0, 1) @ k_jhd.permute(1, 2, 0) * scale for q_ihd, k_jhd in graphs]
-        bias = self.pair_bias(batch)
-        if bias is not None:
-            blocks = bias.split([size * size for size in sizes])
-            scores = [score + block.t().view_as(score) for score, block in zip(scores, blocks, strict=True)]
-        return [score.softmax(2) for score in scores]
+        return list(softmax_weights(q, k, batch.ragged, self.pair_bias(batch)))
 
     def _projections(self, h: Tensor) -> Tensor:
         """(N, 3, heads, dim / heads) queries, keys and values."""

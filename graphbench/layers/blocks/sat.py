@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import registry
+from graphbench.contract import HasAttentionWeights
 from graphbench.errors import ArgumentError, check_at_least, check_multiple, check_one_of
 from graphbench.layers.contract import Block, LocalLayer
 from graphbench.layers.dropout import Dropout
@@ -16,6 +17,7 @@ from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, LayerNorm
 from graphbench.layers.normed import add_norm, feed_forward_norm
 from graphbench.ops.softmax_attention import softmax_attention
+from graphbench.ops.softmax_attention.reference import softmax_weights
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -53,7 +55,7 @@ class StructureExtractor(nn.Module):
 
 
 @register("SATLayer")
-class SATLayer(Block):
+class SATLayer(Block, HasAttentionWeights):
     """Structure-aware attention: queries and keys are representations of subtrees or subgraphs.
 
     Equations::
@@ -125,15 +127,24 @@ class SATLayer(Block):
 
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
         """New node states (N, dim); edge states and batch as they came."""
-        qk = self.qk(self.structure(h, e, batch)).unflatten(1, (-1, self.heads, h.shape[1] // self.heads))
+        q, k = self._queries_and_keys(h, e, batch)
         v = self.v(h).unflatten(1, (self.heads, -1))
         dropout = self.attn_dropout if self.training else 0.0
-        mixed = softmax_attention(qk[:, 0], qk[:, -1], v, batch.ragged, dropout_p=dropout)
+        mixed = softmax_attention(q, k, v, batch.ragged, dropout_p=dropout)
         new = self.out(mixed.flatten(1))
         if self.scale_by_degree:
             new = batch.derived(_inverse_root_degree).to(new.dtype) * new
         x = add_norm(self.norm_attention, h, new, batch, dropout=self.dropout)
         return feed_forward_norm(self.norm_ffn, self.feed_forward, x, batch), e, batch
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """Softmax weights without dropout, (heads, n, n) per graph; row i is what node i attends to."""
+        return list(softmax_weights(*self._queries_and_keys(h, e, batch), batch.ragged))
+
+    def _queries_and_keys(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """(N, heads, dim / heads) each."""
+        qk = self.qk(self.structure(h, e, batch)).unflatten(1, (-1, self.heads, h.shape[1] // self.heads))
+        return qk[:, 0], qk[:, -1]
 
 
 def _inverse_root_degree(batch: GraphBatch) -> Tensor:
