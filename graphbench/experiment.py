@@ -17,7 +17,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.errors import UserError
 from graphbench.factory.data import dataset_builder, encode, read_data
 from graphbench.factory.training import build_fabric
-from graphbench.preflight import check
+from graphbench.preflight import Checked, check
 from graphbench.run_inputs import RunInputs, run_inputs
 from graphbench.runs.aggregate import write_aggregate
 from graphbench.runs.identity import RunIdentity
@@ -81,34 +81,40 @@ def run(
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
-    checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together, keep_data=True)
-    config, fabric = checked.config, checked.fabric
-    fabric.launch()
     stop = StopRequest()
-    with stop.at_once(), _console(config, fabric), _threads(config.tree.num_threads):
-        for notice in config.notices:
-            logger.info(notice)
-        data = _Data(config, checked.data)
-        all_inputs = [run_inputs(config, data.raw, planned) for planned in checked.runs]
-        if not overwrite:
-            for inputs in all_inputs:
-                checked.directory(inputs.run).refuse_another(inputs.identity)
-        _hint_at_splits(config, all_inputs)
-        number = len(all_inputs) if together else 1
-        group = RunGroup(checked, data, overwrite, reporters, number, stop)
-        if number > 1:
-            _run_together(all_inputs, group, fabric)
-        scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
-        for inputs in all_inputs if number == 1 else ():
-            fabric.precision.load_state_dict(scale)
-            without_pause(work_on(inputs, group, fabric))
-        if not fabric.is_global_zero:
-            return None
-        write_aggregate(
-            checked.folder, identity=functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
-        )
-        result = checked.result()
-        Console(stderr=True).print(results_table(result))
+    with stop.at_once():
+        checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together, keep_data=True)
+        checked.fabric.launch()
+        with _console(checked.config, checked.fabric), _threads(checked.config.tree.num_threads):
+            return _train(checked, overwrite, together, reporters, stop)
+
+
+def _train(
+    checked: Checked, overwrite: bool, together: bool, reporters: Sequence[Reporter], stop: StopRequest
+) -> FinalLine | None:
+    config, fabric = checked.config, checked.fabric
+    for notice in config.notices:
+        logger.info(notice)
+    data = _Data(config, checked.data)
+    all_inputs = [run_inputs(config, data.raw, planned) for planned in checked.runs]
+    if not overwrite:
+        for inputs in all_inputs:
+            checked.directory(inputs.run).refuse_another(inputs.identity)
+    _hint_at_splits(config, all_inputs)
+    number = len(all_inputs) if together else 1
+    group = RunGroup(checked, data, overwrite, reporters, number, stop)
+    if number > 1:
+        _run_together(all_inputs, group, fabric)
+    scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
+    for inputs in all_inputs if number == 1 else ():
+        fabric.precision.load_state_dict(scale)
+        without_pause(work_on(inputs, group, fabric))
+    if not fabric.is_global_zero:
+        return None
+    identity = functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
+    write_aggregate(checked.folder, identity=identity)
+    result = checked.result()
+    Console(stderr=True).print(results_table(result))
     return final_line(data.name, result, checked.folder)
 
 
