@@ -148,7 +148,7 @@ def test_gradcheck(p: float, options: dict[str, Any]) -> None:
         torch.manual_seed(5)
         return call(ragged, index, dropout_p=p, **options)(*inputs)
 
-    assert torch.autograd.gradcheck(one, (q, k, v, start))
+    assert torch.autograd.gradcheck(one, (q, k, v, start), fast_mode=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"slope": 0.1}], ids=str)
