@@ -108,9 +108,10 @@ def _origin(model: nn.Module, loss: Callable[[], Tensor]) -> Origin | None:
     trained = [each for each in model.parameters() if each.requires_grad]
     gradients = zip(trained, torch.autograd.grad(total, trained, allow_unused=True), strict=True)
     wrong = {id(each) for each, gradient in gradients if gradient is not None and not _finite(gradient)}
+    spoilt = {call.module for call in watch.calls if call.receives_finite is False}  # by one of several calls, perhaps
     for call in watch.calls:
-        passes_finite = call.passes_finite and wrong.isdisjoint(map(id, call.module.parameters(recurse=False)))
-        if call.receives_finite and not passes_finite:
+        own = () if call.module in spoilt else call.module.parameters(recurse=False)
+        if call.receives_finite and not (call.passes_finite and wrong.isdisjoint(map(id, own))):
             return Origin("gradient", call.name, _kind(call.module))
     return None
 

@@ -92,6 +92,21 @@ def test_a_parameter_whose_own_gradient_is_not_finite() -> None:
     assert (origin.part, origin.module) == ("gradient", "1")
 
 
+def test_a_module_called_twice_is_not_to_blame_for_what_one_call_receives() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(4, 4)
+
+        def forward(self, h: Tensor) -> Tensor:
+            once = self.lin(h)
+            return (once - once).sqrt() + self.lin(h)
+
+    origin = found(nn.Sequential(nn.Linear(3, 4), Twice(), nn.Linear(4, 1)))
+    assert origin is not None
+    assert (origin.part, origin.module) == ("gradient", "1")
+
+
 def test_parameters_and_buffers_that_are_not_finite() -> None:
     network = model(torch.relu)
     network[3].other[0].bias.data[1] = math.inf
