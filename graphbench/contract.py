@@ -29,16 +29,6 @@ class HasStatistics:
         """
 
 
-NO_ATTENTION_WEIGHTS = (
-    "no layer of this model gives its attention weights. Transformer, BiasedTransformer (Graphormer), SFi, DFi, "
-    "Gradformer, FFGT, GRPE, SATLayer, FullWidthSoftmax, GlobalGAT and DIFFormer with kernel sigmoid do, and one of "
-    "yours that inherits graphbench.contract.HasAttentionWeights. No matrix of a graph is formed by linear attention "
-    "(SGFormer, Performer, NodeFormer, DIFFormer with kernel simple), convolutions (GECO, Hyena, GraphMamba) and "
-    "attention along chosen pairs (BigBird, Exphormer, ETransformer); those of GRIT, EGT and SAN are not handed out."
-)
-"""Message for a user who wants to see weights where no layer is the following."""
-
-
 class HasAttentionWeights:
     """An attention whose weights can be looked at.
 

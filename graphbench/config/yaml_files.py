@@ -52,16 +52,24 @@ def _check_depth(text: str) -> None:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
 
 
-def construct(node: yaml.Node) -> Any:
+def construct(node: yaml.Node, where: str) -> Any:
     """The plain value of a node.
 
+    Args:
+        node: from :func:`compose`.
+        where: ``file:line`` of it, for messages.
+
     Raises:
-        yaml.YAMLError: its tag is unknown, or does not fit.
+        UserError: its tag is unknown or does not fit, or it has a number that is easily misread.
     """
-    return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+    _check_number(node, where)
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+        raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
 
 
-def check_number(node: yaml.Node, where: str) -> None:
+def _check_number(node: yaml.Node, where: str) -> None:
     """Refuses numbers in a node that YAML 1.1 reads in base 8 or 60, where their author hardly meant that.
 
     Raises:
@@ -175,13 +183,9 @@ def _walk(node: yaml.MappingNode, prefix: str, path: Path, leaves: Leaves, whole
 
 
 def _scalar(node: yaml.Node, where: str) -> Any:
-    check_number(node, where)
     if node.tag == "tag:yaml.org,2002:merge":
         raise UserError(f"{where}: '<<' (merging a mapping) is not read. Put what files share into one, _base_: FILE.")
-    try:
-        return construct(node)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
-        raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
+    return construct(node, where)
 
 
 def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:

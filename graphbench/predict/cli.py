@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.embeddings is not None:
         check_ending(options.embeddings)
     model = load_run(options.run)
-    graphs = options.data if options.data in PARTS else read_graphs(options.data)[0]
+    examples = model.examples(options.data if options.data in PARTS else read_graphs(options.data)[0])
     if options.embeddings is not None:
-        states = model.embeddings(graphs, options.module, device=device, batch_size=options.batch_size)
+        states = model.embeddings(examples, options.module, device=device, batch_size=options.batch_size)
         states.write(options.embeddings)
         print(f"wrote {options.embeddings}: {states}")
-    predictions = model.predict(graphs, device=device, batch_size=options.batch_size)
+    predictions = model.predict(examples, device=device, batch_size=options.batch_size)
     if options.calibrate is not None:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]
         calibration = model.calibrate(known, coverage=options.coverage)

@@ -37,8 +37,14 @@ from graphbench.train.pretrained import read_best_of
 from graphbench.transforms.algorithms.cache import apply
 
 
-class _Examples(NamedTuple):
-    """Graphs of a store, by number, and the nodes among them that count; None: all."""
+class Examples(NamedTuple):
+    """Graphs as the models read them.
+
+    Attributes:
+        store: graphs with encodings.
+        graphs: numbers of those that are meant.
+        nodes: numbers of the nodes among them that count; None: all.
+    """
 
     store: GraphStore
     graphs: Sequence[int]
@@ -79,6 +85,32 @@ class TrainedModel:
             raise UserError(f"{folder.parent}: has {len(self.models)} runs; name one of them, e.g. {folder}.")
         return folder, self.models[0]
 
+    def examples(self, graphs: Any) -> Examples:
+        """Graphs with their encodings, which the other methods take in place of the graphs, to make them once.
+
+        Args:
+            graphs: see :meth:`predict`.
+
+        Raises:
+            UserError: see :meth:`predict`; no such split, or an empty one.
+        """
+        if isinstance(graphs, Examples):
+            return graphs
+        if not isinstance(graphs, str):
+            store = self._store(graphs)
+            return Examples(store, range(store.num_graphs), None)
+        if graphs not in PARTS:
+            raise unknown("split", graphs, PARTS, "graphs")
+        folder, _ = self.run  # several may have several splits
+        finished = read_finished(folder)
+        part = finished.splits.parts()[graphs]
+        if not len(part):
+            raise UserError(f"{folder}: its split has no examples '{graphs}'.")
+        store = encode(finished.config, finished.raw).store
+        if finished.raw.card.transductive:
+            return Examples(store, range(store.num_graphs), part)
+        return Examples(store, part.tolist(), None)
+
     def predict(self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None) -> Predictions:
         """Predictions on new graphs; features mean what they meant in training, encodings are computed anew.
 
@@ -91,7 +123,7 @@ class TrainedModel:
         Raises:
             UserError: the graphs do not look like those of the training.
         """
-        examples = self._examples(graphs)
+        examples = self.examples(graphs)
         predictions = self.of_store(examples.store, examples.graphs, device=device, batch_size=batch_size)
         return predictions if examples.nodes is None else predictions.of_rows(examples.nodes)
 
@@ -115,7 +147,7 @@ class TrainedModel:
             UserError: several runs, whose states have nothing in common; graphs unlike those of the training; no such
                 module.
         """
-        (_, model), examples = self.run, self._examples(graphs)
+        (_, model), examples = self.run, self.examples(graphs)
         batches = self._batches(examples.store, examples.graphs, batch_size, device)
         states = hidden_states(model.to(device), batches, module)
         return states if examples.nodes is None else states.of_nodes(examples.nodes)
@@ -135,7 +167,7 @@ class TrainedModel:
         Raises:
             UserError: several runs; graphs unlike those of the training; no layer forms such a matrix.
         """
-        (_, model), examples = self.run, self._examples(graphs)
+        (_, model), examples = self.run, self.examples(graphs)
         model.to(device)
         found: dict[str, list[Tensor]] = {}
         for batch in self._batches(examples.store, examples.graphs, batch_size, device):
@@ -222,27 +254,6 @@ class TrainedModel:
         store = with_sparse_features(store, self.config.tree.dataset.sparse_features)
         with tempfile.TemporaryDirectory() as cache:
             return apply(store, build_transforms(self.config), cache)
-
-    def _examples(self, graphs: Any) -> _Examples:
-        """Encoded graphs, from the user or of a split.
-
-        Raises:
-            UserError: see :meth:`predict`; no such split, or an empty one.
-        """
-        if not isinstance(graphs, str):
-            store = self._store(graphs)
-            return _Examples(store, range(store.num_graphs), None)
-        if graphs not in PARTS:
-            raise unknown("split", graphs, PARTS, "graphs")
-        folder, _ = self.run  # several may have several splits
-        finished = read_finished(folder)
-        part = finished.splits.parts()[graphs]
-        if not len(part):
-            raise UserError(f"{folder}: its split has no examples '{graphs}'.")
-        store = encode(finished.config, finished.raw).store
-        if finished.raw.card.transductive:
-            return _Examples(store, range(store.num_graphs), part)
-        return _Examples(store, part.tolist(), None)
 
     def _batches(
         self, store: GraphStore, graphs: Sequence[int], batch_size: int | None, device: torch.device | str

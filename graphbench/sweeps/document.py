@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_files import check_number, compose, construct, similar_file
+from graphbench.config.yaml_files import compose, construct, similar_file
 from graphbench.errors import UserError, unknown
 
 
@@ -117,20 +117,12 @@ def _locate(node: yaml.Node, path: Path) -> LocatedValue:
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, LocatedValue] = {}
         for key_node, value_node in node.value:
-            key, key_where = str(_scalar(key_node, path)), f"{path}:{key_node.start_mark.line + 1}"
+            key_where = f"{path}:{key_node.start_mark.line + 1}"
+            key = str(construct(key_node, key_where))
             if key in mapping:
                 raise UserError(f"{key_where}: '{key}' is set twice (first at {mapping[key].where}).")
             mapping[key] = LocatedValue(_locate(value_node, path).value, key_where)
         return LocatedValue(mapping, where)
     if isinstance(node, yaml.SequenceNode):
         return LocatedValue([_locate(child, path) for child in node.value], where)
-    return LocatedValue(_scalar(node, path), where)
-
-
-def _scalar(node: yaml.Node, path: Path) -> Any:
-    where = f"{path}:{node.start_mark.line + 1}"
-    check_number(node, where)
-    try:
-        return construct(node)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
-        raise UserError(f"{where}: {getattr(error, 'problem', None) or error}.") from None
+    return LocatedValue(construct(node, where), where)

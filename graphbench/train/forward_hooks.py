@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights, HasStatistics
+from graphbench import registry
+from graphbench.contract import HasAttentionWeights, HasStatistics
 from graphbench.errors import UserError
 
 
@@ -83,8 +84,18 @@ def attention_weights(model: nn.Module, forward: Callable[[], Any]) -> dict[str,
         forward()
     shown = {name: weights for name, weights in answers.items() if all(map(len, weights))}
     if not shown:
-        raise UserError(NO_ATTENTION_WEIGHTS)
+        raise _no_weights()
     return shown
+
+
+def _no_weights() -> UserError:
+    rooms = map(registry.components, ("layers/attention", "layers/blocks"))
+    with_weights = [each.registered_name for room in rooms for each in room if issubclass(each, HasAttentionWeights)]
+    return UserError(
+        f"no layer of this model gives its attention weights. {', '.join(with_weights)} do, where their arguments "
+        "leave a matrix of all pairs, and one of yours that inherits graphbench.contract.HasAttentionWeights. Linear "
+        "attention, convolutions and attention along chosen pairs never form it."
+    )
 
 
 def averaged(answers: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

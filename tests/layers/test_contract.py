@@ -13,10 +13,12 @@ import torch
 from torch import nn
 
 from graphbench import registry
-from graphbench.contract import NO_ATTENTION_WEIGHTS, HasAttentionWeights
+from graphbench.contract import HasAttentionWeights
+from graphbench.errors import UserError
 from graphbench.layers.gps import GPSBlock
 from graphbench.testing.checks import check_dropout
 from graphbench.testing.layers import DIM, call_local, layer_subject
+from graphbench.train.forward_hooks import attention_weights
 from tests.contract import (
     CHECKS,
     Subject,
@@ -170,11 +172,12 @@ def test_attention_weights_times_values_are_what_the_operator_computes(
             assert name == "SFi" or torch.allclose(each.sum(2), torch.ones_like(each.sum(2)), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", components("layers/attention"))
-def test_the_message_about_weights_is_right_about_what_it_names(name: str) -> None:
-    given, never = NO_ATTENTION_WEIGHTS.split("No matrix of a graph is formed by")
-    wrong = never if name in {*WEIGHTS_IN_SUMS_OF_ONE, "SFi"} else given
-    assert name == "DIFFormer" or not re.search(rf"\b{name}\b", wrong), name
+def test_the_message_about_weights_names_every_layer_that_has_them() -> None:
+    with pytest.raises(UserError) as told:
+        attention_weights(nn.Identity(), lambda: None)
+    named = re.search(r"weights\. (.*) do, where", str(told.value))
+    assert named is not None
+    assert set(named[1].split(", ")) == {*WEIGHTS_IN_SUMS_OF_ONE, "SFi"}
 
 
 def _blocks() -> list[Any]:

@@ -267,7 +267,10 @@ def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: 
     assert 0 < len(part.nodes) < 60
     torch.testing.assert_close(part.nodes, whole.nodes[part.node])
     torch.testing.assert_close(model.predict("val").runs[0], model.predict([graph]).runs[0][part.node])
-    with pytest.raises(UserError, match=r"No matrix of a graph is formed by linear attention.*SGFormer"):
+    examples = model.examples("val")
+    assert model.examples(examples) is examples, "made once, for all that follows"
+    assert torch.equal(model.predict(examples).values, model.predict("val").values)
+    with pytest.raises(UserError, match=r"gives its attention weights.* Linear attention, .* never form it\.$"):
         model.attention_weights("val")
 
 
