@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _checked_out() -> str:
-    commit = environment(ROOT)["git_commit"]
+    commit = environment()["git_commit"]
     if commit is None:
         raise UserError("--commit is needed: this folder is no checkout.")
     return str(commit)[:7]

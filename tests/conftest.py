@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays to the end: no garbage collection looks at its millions again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    """Libraries report what is left when the interpreter ends."""
+    gc.unfreeze()
 
 
 if not torch.cuda.is_available():  # for every seed, the stack of the caller would be kept until there is a GPU

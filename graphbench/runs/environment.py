@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,17 +46,28 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
     """
     import torch  # seconds, which nobody should wait who only reads records
 
-    folder = repository or Path(__file__).resolve().parent
-    commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
     return {
         "python": platform.python_version(),
-        "packages": _attempt(_packages) or {},
         "platform": _attempt(platform.platform),
         "host": _attempt(platform.node),
         "cpu": _attempt(_cpu),
         "cores": _attempt(_cores),
         "threads": _attempt(torch.get_num_threads),
         "gpu": _attempt(_gpu),
+        **(_own_code() if repository is None else _code(repository)),
+    }
+
+
+@cache
+def _own_code() -> dict[str, Any]:
+    """What this process imports from; once, since what is edited or installed while it trains is not what it runs."""
+    return _code(Path(__file__).resolve().parents[1])
+
+
+def _code(folder: Path) -> dict[str, Any]:
+    commit, dirty = _attempt(lambda: _git(folder)) or (None, None)
+    return {
+        "packages": _attempt(_packages) or {},
         "git_commit": commit,
         "git_dirty": dirty,
         "source": _attempt(lambda: _source(folder)),

@@ -17,6 +17,7 @@ from graphbench.runs import environment as environment_module
 from graphbench.runs.environment import changes, environment, forget_peak_memory, peak_memory
 from graphbench.runs.record import Outcome, RunRecord, Score
 from graphbench.tables.provenance import commits_of
+from tests.paths import ROOT
 
 OUTCOME = Outcome("max_epoch", 3, 10, (Score("test", "accuracy", 0.1 + 0.2, True, 7),), 83, 0.5, 5.0, 1 << 30)
 
@@ -74,6 +75,7 @@ def test_environment_knows_where_it_is() -> None:
     assert torch.__version__.startswith(facts["packages"]["torch"])  # +cu130 and the like are left out
     assert facts["cores"] >= 1
     assert facts["python"].startswith("3.")
+    assert facts["source"] == environment(ROOT / "graphbench")["source"], "all rooms, not this one alone"
     json.dumps(facts)
 
 
