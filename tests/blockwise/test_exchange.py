@@ -24,14 +24,11 @@ def test_every_block_has_one_process(count: int, world_size: int) -> None:
 
 @gloo
 @pytest.mark.slow
-@pytest.mark.parametrize("world_size", [2, 4])
-def test_processes_have_the_predictions_of_one(
-    world_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_have_the_predictions_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (forward, exchange):
         monkeypatch.setattr(module, "CELLS", module.CELLS)  # which the processes change, as predictions() does here
     alone = predictions()
-    for found in of_processes(world_size, tmp_path):
+    for found in of_processes(3, tmp_path):
         assert found.keys() == alone.keys()
         for name, expected in alone.items():
             scale = float(expected.abs().max())

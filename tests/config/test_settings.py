@@ -122,9 +122,9 @@ def reloaded(config: Config, folder: Path) -> Config:
 
 @pytest.mark.slow
 def test_a_dumped_configuration_is_the_same_configuration(tmp_path: Path) -> None:
-    """Of every shipped file: each value, and with it the hash."""
-    files = [path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts}]
-    assert len(files) > 250
+    """Of every fifth shipped file: each value, and with it the hash."""
+    files = [path for path in (ROOT / "configs").rglob("*.yaml") if not {"_base_", "sweeps"} & {*path.parts}][::5]
+    assert len(files) > 100
     for config in map(load_config, files):
         again = reloaded(config, tmp_path)
         assert again.plain() == config.plain(), config.name

@@ -201,7 +201,7 @@ CASES = {
 
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", CASES)
 def test_compiles_for_a_gpu(name: str, capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]

@@ -96,7 +96,12 @@ def test_stored_records_have_labels_and_settings(tmp_path: Path) -> None:
     out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
     assert report.main([str(stored / "sgformer-table9.jsonl"), "--out", str(out)]) == 0
     packed = out.read_text()
-    assert report.main([str(stored), "--out", str(out), "--limit", "1000"]) == 0
+    both = tmp_path / "records"
+    both.mkdir()
+    for name in ("geco-nodes", "sgformer-table2"):
+        for suffix in (".jsonl", ".configurations.jsonl"):
+            shutil.copy((stored / name).with_suffix(suffix), both)
+    assert report.main([str(both), "--out", str(out), "--limit", "1000"]) == 0
     address = "at-sgformer_2dtable2_2fsgformer_2dcora"
     cell = f'data-v="SGFormer" data-config="{address}"><b>SGFormer</b><small><a href="#{address}">'
     assert cell in out.read_text()
