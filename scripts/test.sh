@@ -9,4 +9,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 unset PYTHONDONTWRITEBYTECODE  # pytest keeps what it makes of assertions
 # One torch thread per worker: two workers on two cores are faster than one worker with two threads.
 export OMP_NUM_THREADS=1
-exec .venv/bin/python -m pytest -n "${PYTEST_WORKERS:-2}" "$@"
+exec .venv/bin/python -m pytest -n "${PYTEST_WORKERS:-2}" --dist worksteal "$@"

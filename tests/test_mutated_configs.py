@@ -249,7 +249,7 @@ def check(tree: Tree, damage: str, path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_what_is_damaged_was_whole(trees: list[Tree], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, tree in enumerate(trees):
+    for number, tree in enumerate(trees[::4]):
         path = tmp_path / f"whole{number}.yaml"
         path.write_text(yaml.safe_dump(tree, sort_keys=False))
         assert main(["--cfg", str(path), "--dry_run"]) == 0, capsys.readouterr().err

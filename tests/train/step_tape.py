@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from graphbench.ops import backend, gpu_launch
 from graphbench.train.step_graph import StepGraph, StepGraphs
-from tests.second_device import UNDEFINED, Elsewhere, recorded, triton_stubbed
+from tests.second_device import UNDEFINED, Elsewhere, recorded, tensors_in, triton_stubbed
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -59,8 +59,8 @@ class Tape(StepGraph):
     def _record(self, function: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         name = function._schema.name.removeprefix("aten::")
         self.trace.append((name, *_signature((args, kwargs))))
-        outputs = [each for each in tree_flatten(result)[0] if isinstance(each, Tensor)]
-        inputs = [each for each in tree_flatten((args, kwargs))[0] if isinstance(each, Tensor)]
+        outputs = list(tensors_in(result))
+        inputs = list(tensors_in((args, *kwargs.values())))
         memory = {_address(each) for each in inputs}
         aliases = all(_address(each) in memory for each in outputs)
 
@@ -68,7 +68,7 @@ class Tape(StepGraph):
             if name.split(".")[0] in UNDEFINED:
                 return
             with torch.no_grad():
-                new = [each for each in tree_flatten(function(*args, **kwargs))[0] if isinstance(each, Tensor)]
+                new = list(tensors_in(function(*args, **kwargs)))
                 for old, value in zip(outputs, new, strict=True):
                     if _address(old) not in memory and old.numel():
                         old.copy_(value)
