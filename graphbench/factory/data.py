@@ -41,7 +41,7 @@ _NODE_SET_KEYS = ("train_percent", "add_reverse_edges", "add_self_loops")
 def dataset_builder(config: Config) -> DatasetBuilder:
     """The builder of the configuration's data set, which has read nothing yet."""
     dataset = config.tree.dataset
-    builder_class = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    builder_class = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     context = DatasetContext(
         name=dataset.name,
         task=dataset.task,
@@ -55,7 +55,7 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     filled = {name: f"dataset.{name}" for name in vars(context) if name in dataset}
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name", filled=filled):
         try:
-            builder: DatasetBuilder = registry.construct(builder_class, arguments, context)
+            builder = registry.construct(builder_class, arguments, context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
     if config.tree.gnn.head == "infer_links":
@@ -105,7 +105,7 @@ _WITHOUT_FILES = ("custom", "SBM", "ErdosRenyi", "GeneratedLike")
 def fingerprint_key(config: Config) -> str | None:
     """Name of the data set among the declared fingerprints; None where arguments make other graphs of its files."""
     dataset = config.tree.dataset
-    builder = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    builder = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     defaults = {name: key.default for name, key in component_keys(builder).items()}
     given = config.component_args("dataset", dataset.format)
     changed = any(value != defaults.get(name, value) for name, value in given.items())
@@ -134,7 +134,8 @@ def _check_categories(config: Config, loaded: LoadedDataset) -> None:
         UserError: naming the largest category.
     """
     for level, features in (("node", loaded.store.x), ("edge", loaded.store.edge_attr)):
-        key, namespace = f"dataset.{level}_encoder_num_types", f"encoders/{level}"
+        key = f"dataset.{level}_encoder_num_types"
+        namespace = registry.NODE_ENCODERS if level == "node" else registry.EDGE_ENCODERS
         named = set(component_names(config.value(f"dataset.{level}_encoder_name"))) & set(registry.names(namespace))
         reads = any("num_types" in registry.parameters(registry.lookup(namespace, name)) for name in named)
         stated = config.value(key) if reads else 0
@@ -256,7 +257,7 @@ def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
     computed = [card.metric, *LOGGED[kind_of(card.task_type, card.out_dim)], *config.tree.custom_metrics]
     if name not in computed:
         raise unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
-    return card.replace(metric=name, maximize=registry.lookup("tasks/metrics", name).maximize)
+    return card.replace(metric=name, maximize=registry.lookup(registry.METRICS, name).maximize)
 
 
 def _check_card(config: Config, card: DatasetCard) -> None:

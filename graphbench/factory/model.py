@@ -50,7 +50,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
         UserError: unknown component, or values that do not fit each other.
     """
     tree = config.tree
-    model_class: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
+    model_class = registry.lookup(registry.MODELS, tree.model.type, config.where("model.type"))
     parameters = registry.parameters(model_class)
     _check_widths(config, model_class.layers_from)
     dim = tree.gnn.dim_inner
@@ -91,7 +91,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
             dropout=tree.gnn.dropout,
             act=tree.gnn.act,
         )
-        model: Model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
+        model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
     _check_read_states(config, nodes, model)
     name, head = _head_class(config, info)
     if model.of_graphs and head.predicts in ("node", "pair"):
@@ -118,8 +118,8 @@ def _check_read_states(config: Config, encoder: NodeEncoder, model: Model) -> No
     names, modules = "dataset.node_encoder_name", list(model.modules())
     gated = any(isinstance(module, DistanceGate) for module in modules)
     if gated and all(each.supplies != "stable_encoding" for each in encoder.batch_encoders.values()):
-        able = [each for each in registry.components("encoders/positional") if issubclass(each, BatchEncoder)]
-        able = [each.registered_name for each in able if each.supplies == "stable_encoding"]
+        kinds = [each for each in registry.components(registry.POSITIONAL_ENCODERS) if issubclass(each, BatchEncoder)]
+        able = [each.registered_name for each in kinds if each.supplies == "stable_encoding"]
         raise UserError(
             f"{config.where(names)}: layers gate edges by the distance between encodings (equivstable, "
             f"distance_gates), and none is there; name one of {', '.join(able)} in {names}."
@@ -186,7 +186,7 @@ def _head_class(config: Config, info: DataInfo) -> tuple[str, type[Head]]:
     name = config.tree.gnn.head
     if name == "default":
         name = HEAD_OF_TASK[info.task]
-    head: type[Head] = registry.lookup("heads", name, config.where("gnn.head"))
+    head = registry.lookup(registry.HEADS, name, config.where("gnn.head"))
     asked = ROWS_OF_TASK[info.task]
     if head.predicts is not None and head.predicts not in asked:
         raise UserError(
@@ -214,8 +214,7 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     )
     filled = {"pooling": "model.graph_pooling", "decoding": "model.edge_decoding", "act": "gnn.act"}
     with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
-        head: Head = registry.construct(head_class, config.component_args("gnn", name), context)
-    return head
+        return registry.construct(head_class, config.component_args("gnn", name), context)
 
 
 def without_effect(config: Config, model: Model) -> Iterator[str]:
