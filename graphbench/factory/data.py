@@ -98,10 +98,6 @@ def read_data(config: Config) -> LoadedDataset:
     return dataclasses.replace(loaded, store=store)
 
 
-_WITHOUT_FILES = ("custom", "SBM", "ErdosRenyi", "GeneratedLike")
-"""Data sets of the user, or drawn here: nobody has published what they are."""
-
-
 def fingerprint_key(config: Config) -> str | None:
     """Name of the data set among the declared fingerprints; None where arguments make other graphs of its files."""
     dataset = config.tree.dataset
@@ -111,7 +107,7 @@ def fingerprint_key(config: Config) -> str | None:
     changed = any(value != defaults.get(name, value) for name, value in given.items())
     if changed or config.tree.compat == "exphormer" or config.tree.gnn.head == "infer_links":
         return None
-    return None if dataset.format in _WITHOUT_FILES else f"{dataset.format}/{dataset.name}"
+    return f"{dataset.format}/{dataset.name}" if builder.published_files else None
 
 
 def declared_fingerprint(config: Config) -> str | None:

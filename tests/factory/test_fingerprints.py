@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graphbench import registry
 from graphbench.config import load_config
 from graphbench.factory.data import declared_fingerprint, fingerprint_key, read_data
 from tests.paths import ROOT
@@ -35,3 +36,6 @@ def test_a_digit_that_was_changed_is_told(
 def test_only_what_somebody_has_published_is_declared() -> None:
     assert fingerprint_key(load_config(MUTAG)) == "PyG-TUDataset/MUTAG"
     assert fingerprint_key(load_config(ROOT / "configs/quickstart.yaml")) is None, "drawn here"
+    shipped = [each for each in registry.components(registry.DATASETS) if each.__module__.startswith("graphbench.")]
+    without = {each.registered_name for each in shipped if not each.published_files}
+    assert without == {"custom", "SBM", "ErdosRenyi", "GeneratedLike"}

@@ -72,6 +72,8 @@ class CustomGraphs(DatasetBuilder):
         edge_types: categories per column of integer edge features; None: largest value seen, plus one.
     """
 
+    published_files = False
+
     def __init__(
         self,
         name: FromContext[str],
