@@ -58,7 +58,7 @@ def dataset_builder(config: Config) -> DatasetBuilder:
             builder = registry.construct(builder_class, arguments, context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
-    if config.tree.gnn.head == "infer_links":
+    if _infers_links(config):
         builder = InferLinks(builder)
     if builder.card is not None:
         _check_card(config, _selected_by(config, builder.card))
@@ -70,6 +70,12 @@ def dataset_builder(config: Config) -> DatasetBuilder:
         )
     _check_indices(config, {} if builder.card is None else builder.card.split_counts)
     return builder
+
+
+def _infers_links(config: Config) -> bool:
+    """Whether the head asks for the edges of the graphs; the default head asks for what the data set has."""
+    name = config.tree.gnn.head
+    return name != "default" and registry.lookup(registry.HEADS, name, config.where("gnn.head")).infers_links
 
 
 def read_data(config: Config) -> LoadedDataset:
@@ -105,7 +111,7 @@ def fingerprint_key(config: Config) -> str | None:
     defaults = {name: key.default for name, key in component_keys(builder).items()}
     given = config.component_args("dataset", dataset.format)
     changed = any(value != defaults.get(name, value) for name, value in given.items())
-    if changed or config.tree.compat == "exphormer" or config.tree.gnn.head == "infer_links":
+    if changed or config.tree.compat == "exphormer" or _infers_links(config):
         return None
     return f"{dataset.format}/{dataset.name}" if builder.published_files else None
 
