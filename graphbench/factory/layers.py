@@ -11,6 +11,7 @@ from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.layer_type import LayerSpec, component_names
 from graphbench.config.model_keys import GRAPH_LAYERS
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
@@ -31,8 +32,6 @@ _SOURCES = {
 }
 """Keys that name and count the blocks, by the ``layers_from`` of a model."""
 
-STABLE_ENCODINGS = frozenset(("EquivStableLapPE", "EquivStableRWSE"))
-"""Node encoders that supply ``state.stable_encoding``."""
 _EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
 """Edge sets by the names in Exphormer's code, None for the edges; other names are the same here."""
 
@@ -57,6 +56,14 @@ def edge_set(spec: LayerSpec) -> str | None:
 def reads_expander(specs: Sequence[LayerSpec]) -> bool:
     """Whether a sublayer reads the pairs that Exphormer's ``prep`` group describes."""
     return any(spec.name == "Exphormer" or edge_set(spec) == "exp" for spec in specs)
+
+
+def gates_local_layers(config: Config) -> bool:
+    """Whether a node encoder asks local layers to gate their messages by its encoding."""
+    known = registry.names(registry.POSITIONAL_ENCODERS)
+    named = [name for name in component_names(config.tree.dataset.node_encoder_name) if name in known]
+    encoders = [registry.lookup(registry.POSITIONAL_ENCODERS, name) for name in named]
+    return any(issubclass(each, BatchEncoder) and each.gates_local_layers for each in encoders)
 
 
 def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]:
@@ -328,7 +335,7 @@ class LayerFactory:
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=self._has_edge_states(spec),
-            equivstable=not STABLE_ENCODINGS.isdisjoint(component_names(tree.dataset.node_encoder_name)),
+            equivstable=gates_local_layers(self.config),
         )
         if self.group == "gnn":
             gnn = tree.gnn

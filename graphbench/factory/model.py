@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torch import nn
 
@@ -30,8 +30,12 @@ HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "
 """Head of ``gnn.head: default``, by task."""
 ROWS_OF_TASK = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
 """Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
-READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
-"""Modules that read the states which encoders supply; complete layers contain them."""
+READERS: Mapping[str, tuple[type[nn.Module], str]] = {
+    "pair_bias": (BiasedTransformer, "BiasedTransformer does"),
+    "stable_encoding": (DistanceGate, "local layers that have gt.<layer>.equivstable do, where it is true"),
+    "edge_states": (GritTransformerLayer, "GritTransformer does"),
+}
+"""Modules that read the states which encoders supply, and what to name for it; complete layers contain them."""
 _ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}
 
 
@@ -232,12 +236,14 @@ def _unread_states(config: Config, model: Model) -> Iterator[str]:
         return
     key = "dataset.node_encoder_name"
     for name, encoder in model.encoder.batch_encoders.items():
-        readers = READERS.get(encoder.supplies or "")
+        if encoder.supplies is None:
+            continue
+        reader, advice = READERS[encoder.supplies]
         own = encoder.supplies == "pair_bias" and model.own_pair_bias
-        if readers is not None and (own or not any(isinstance(each, readers) for each in layers)):
+        if own or not any(isinstance(each, reader) for each in layers):
             yield (
                 f"{config.where(key)}: {name} supplies state.{encoder.supplies}, which none of these layers reads "
-                f"({readers.__name__} does): it has no effect."
+                f"({advice}): this state has no effect."
             )
 
 
