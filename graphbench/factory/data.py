@@ -22,7 +22,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
-from graphbench.data.splits import Splits
+from graphbench.data.splits import SplitRequest, Splits
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
@@ -223,8 +223,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     """
     dataset = config.tree.dataset
     seed = seed if dataset.split_seed is None else dataset.split_seed
-    splits = make_splits(
-        dataset.split_mode,
+    request = SplitRequest(
         num_examples=loaded.num_examples,
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
@@ -232,9 +231,9 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
-        allowed=loaded.card.split_modes,
-        where=config.where("dataset.split_mode"),
     )
+    modes, where = loaded.card.split_modes, config.where("dataset.split_mode")
+    splits = make_splits(dataset.split_mode, request, allowed=modes, where=where)
     try:
         return splits.with_train_fraction(dataset.train_fraction, seed)
     except UserError as error:
