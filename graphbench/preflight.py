@@ -54,13 +54,30 @@ class Run:
 
 
 @dataclass(frozen=True)
+class ModelSummary:
+    """What a configuration builds; the fields of the line that ``--dry_run`` prints.
+
+    Attributes:
+        dataset: name of the data set.
+        metric: metric that selects the best epoch.
+        params: trainable parameters.
+        layers: names of the layers in order, see :func:`~graphbench.factory.model.layer_names`.
+    """
+
+    dataset: str
+    metric: str
+    params: int
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Checked:
     """A configuration that can be trained, as far as that shows without its data.
 
     Attributes:
         config: configuration with the architecture it adopts from a pretrained run.
         runs: runs to be trained.
-        description: result of :func:`describe`.
+        summary: result of :func:`describe`.
         fabric: device, number format and processes, not launched yet.
         maximize: whether larger values of the selecting metric are better.
         data: data set that only the data themselves describe, where the caller keeps it; None: it was not read.
@@ -68,7 +85,7 @@ class Checked:
 
     config: Config
     runs: Sequence[Run]
-    description: dict[str, Any]
+    summary: ModelSummary
     fabric: Fabric
     maximize: bool
     data: LoadedDataset | None = field(default=None, repr=False)
@@ -88,17 +105,13 @@ class Checked:
         return aggregate(self.folder, identity=RunIdentity(self.config.hash), only=[run.run_id for run in self.runs])
 
 
-def describe(config: Config) -> dict[str, Any]:
-    """Description of what a configuration builds, without training and (where the data set is declared) without data.
-
-    Returns:
-        ``dataset``, ``metric``, ``params`` (trainable parameters) and ``layers``.
-    """
+def describe(config: Config) -> ModelSummary:
+    """Summary of what a configuration builds, without training and (where the data set is declared) without data."""
     config = adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False)
-    description, _, model, _, _ = _described(config)
-    for sentence in without_effect(config, model):
+    built = _built(config)
+    for sentence in without_effect(config, built.model):
         logger.warning(sentence)
-    return description
+    return built.summary
 
 
 def check(
@@ -137,12 +150,12 @@ def check(
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts, base=base))
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
-    description, info, model, task, data = _described(config)
-    config = dataclasses.replace(config, notices=(*config.notices, *without_effect(config, model)))
+    built = _built(config)
+    config = dataclasses.replace(config, notices=(*config.notices, *without_effect(config, built.model)))
     fabric = build_fabric(config)
     if fabric.world_size > 1:
-        config = check_processes(config, model, task)
-    checked = Checked(config, runs, description, fabric, info.maximize, data if keep_data else None)
+        config = check_processes(config, built.model, built.task)
+    checked = Checked(config, runs, built.summary, fabric, built.info.maximize, built.data if keep_data else None)
     if not overwrite:
         for run in runs:
             checked.directory(run).refuse_another(declared_identity(config, run), config.settings)
@@ -198,7 +211,18 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task, LoadedDataset | None]:
+@dataclass(frozen=True)
+class _Built:
+    """A model without values, its task, and the data where only they say what it looks like."""
+
+    summary: ModelSummary
+    info: DataInfo
+    model: Model
+    task: Task
+    data: LoadedDataset | None
+
+
+def _built(config: Config) -> _Built:
     info, loaded = declared_info(config), None
     try:
         model = None if info is None else _outline(config, info)
@@ -214,13 +238,8 @@ def _described(config: Config) -> tuple[dict[str, Any], DataInfo, Model, Task, L
     check_ranking(config, info, model, task)
     with suppress(RuntimeError, NotImplementedError):  # a plug-in looks at values, which are not there yet
         build_schedule(config, build_optimizer(config, model))
-    description = {
-        "dataset": info.name,
-        "metric": info.metric,
-        "params": count_parameters(model),
-        "layers": layer_names(model),
-    }
-    return description, info, model, task, loaded
+    summary = ModelSummary(info.name, info.metric, count_parameters(model), tuple(layer_names(model)))
+    return _Built(summary, info, model, task, loaded)
 
 
 class _WithoutInitialisation(TorchFunctionMode):

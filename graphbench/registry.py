@@ -12,7 +12,8 @@
 - A component lies in a namespace (``layers/attention``), a package of the same path below ``graphbench``. Its modules
   are read as text to find the names they register; a module is imported when one of its names is looked up.
 - Every namespace has a base class and a context (:data:`NAMESPACES`). :func:`register` refuses what does not derive
-  from the base class, lacks one of its abstract members, or asks the context for what it does not offer.
+  from the base class, lacks one of its abstract members, or asks the context for what it does not offer. Its constant
+  knows the base class as a type: ``lookup(HEADS, name)`` is a ``type[Head]``, which :func:`construct` makes a ``Head``.
 - A parameter annotated ``FromContext[T]`` is filled from the context (widths, heads, dropout, ...); every other
   parameter is a key of the configuration below the component's name, with its type and default (without annotation:
   the type of its default). A key that the user sets wins over the context, unless it is ``fixed`` there: a width of
@@ -34,7 +35,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
 
 from graphbench import plug_ins
 from graphbench.errors import ArgumentError, ContractError, UserError, unknown
@@ -42,6 +43,17 @@ from graphbench.errors import ArgumentError, ContractError, UserError, unknown
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from torch import nn
+    from torch.optim import Optimizer
+
+    from graphbench.data.builder import DatasetBuilder
+    from graphbench.encoders.contract import FeatureEncoder, PositionalEncoder
+    from graphbench.heads.contract import Head
+    from graphbench.layers.contract import Attention, Block, LocalLayer
+    from graphbench.models.contract import Model
+    from graphbench.tasks.loss import Loss
+    from graphbench.tasks.metric import Metric
+    from graphbench.train.schedule import Schedule
+    from graphbench.transforms.base import Transform
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
@@ -58,42 +70,75 @@ OrInfinity: TypeAlias = Annotated[T, _NO_LIMIT]
 """Annotation of a number that may be infinite, e.g. a penalty whose limit is a constraint."""
 
 
-@dataclass(frozen=True)
-class Namespace:
-    """Base class and context that components of one kind have in common.
+class Namespace(str, Generic[T]):
+    """Path of a namespace (``"layers/attention"``), typed by the base class ``T`` of its components.
 
     Attributes:
-        base: ``module:Class`` that they derive from.
-        context: ``module:Class`` of the frozen dataclass that their ``FromContext`` parameters are fields of; empty
-            where there is nothing to be filled.
+        base: ``module:Class`` of ``T``, imported when it is needed.
+        context: ``module:Class`` of the frozen dataclass that ``FromContext`` parameters are fields of; empty where
+            there is nothing to be filled.
     """
 
     base: str
-    context: str = ""
+    context: str
+
+    def __new__(cls, path: str, base: str, context: str = "") -> Self:  # noqa: D102
+        namespace = super().__new__(cls, path)
+        namespace.base, namespace.context = base, context
+        return namespace
 
 
-NAMESPACES: Mapping[str, Namespace] = {
-    "data/datasets": Namespace("graphbench.data.builder:DatasetBuilder", "graphbench.data.context:DatasetContext"),
-    "transforms": Namespace("graphbench.transforms.base:Transform", "graphbench.transforms.context:TransformContext"),
-    "encoders/node": Namespace(
-        "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
-    ),
-    "encoders/edge": Namespace(
-        "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
-    ),
-    "encoders/positional": Namespace(
-        "graphbench.encoders.contract:PositionalEncoder", "graphbench.encoders.contract:PositionalContext"
-    ),
-    "layers/local": Namespace("graphbench.layers.contract:LocalLayer", "graphbench.layers.contract:LayerContext"),
-    "layers/attention": Namespace("graphbench.layers.contract:Attention", "graphbench.layers.contract:LayerContext"),
-    "layers/blocks": Namespace("graphbench.layers.contract:Block", "graphbench.layers.contract:LayerContext"),
-    "models": Namespace("graphbench.models.contract:Model", "graphbench.models.contract:ModelContext"),
-    "heads": Namespace("graphbench.heads.contract:Head", "graphbench.heads.contract:HeadContext"),
-    "tasks/losses": Namespace("graphbench.tasks.loss:Loss", "graphbench.tasks.contract:LossContext"),
-    "tasks/metrics": Namespace("graphbench.tasks.metric:Metric", "graphbench.tasks.contract:MetricContext"),
-    "train/optimizers": Namespace("torch.optim:Optimizer", "graphbench.train.contract:OptimizerContext"),
-    "train/schedules": Namespace("graphbench.train.schedule:Schedule", "graphbench.train.contract:ScheduleContext"),
+DATASETS: Namespace[DatasetBuilder] = Namespace(
+    "data/datasets", "graphbench.data.builder:DatasetBuilder", "graphbench.data.context:DatasetContext"
+)
+TRANSFORMS: Namespace[Transform] = Namespace(
+    "transforms", "graphbench.transforms.base:Transform", "graphbench.transforms.context:TransformContext"
+)
+NODE_ENCODERS: Namespace[FeatureEncoder] = Namespace(
+    "encoders/node", "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
+)
+EDGE_ENCODERS: Namespace[FeatureEncoder] = Namespace(
+    "encoders/edge", "graphbench.encoders.contract:FeatureEncoder", "graphbench.encoders.contract:FeatureContext"
+)
+POSITIONAL_ENCODERS: Namespace[PositionalEncoder] = Namespace(
+    "encoders/positional",
+    "graphbench.encoders.contract:PositionalEncoder",
+    "graphbench.encoders.contract:PositionalContext",
+)
+LOCAL_LAYERS: Namespace[LocalLayer] = Namespace(
+    "layers/local", "graphbench.layers.contract:LocalLayer", "graphbench.layers.contract:LayerContext"
+)
+ATTENTIONS: Namespace[Attention] = Namespace(
+    "layers/attention", "graphbench.layers.contract:Attention", "graphbench.layers.contract:LayerContext"
+)
+BLOCKS: Namespace[Block] = Namespace(
+    "layers/blocks", "graphbench.layers.contract:Block", "graphbench.layers.contract:LayerContext"
+)
+MODELS: Namespace[Model] = Namespace(
+    "models", "graphbench.models.contract:Model", "graphbench.models.contract:ModelContext"
+)
+HEADS: Namespace[Head] = Namespace("heads", "graphbench.heads.contract:Head", "graphbench.heads.contract:HeadContext")
+LOSSES: Namespace[Loss] = Namespace(
+    "tasks/losses", "graphbench.tasks.loss:Loss", "graphbench.tasks.contract:LossContext"
+)
+METRICS: Namespace[Metric] = Namespace(
+    "tasks/metrics", "graphbench.tasks.metric:Metric", "graphbench.tasks.contract:MetricContext"
+)
+OPTIMIZERS: Namespace[Optimizer] = Namespace(
+    "train/optimizers", "torch.optim:Optimizer", "graphbench.train.contract:OptimizerContext"
+)
+SCHEDULES: Namespace[Schedule] = Namespace(
+    "train/schedules", "graphbench.train.schedule:Schedule", "graphbench.train.contract:ScheduleContext"
+)
+
+NAMESPACES: Mapping[str, Namespace[Any]] = {
+    str(namespace): namespace
+    for namespace in (
+        *(DATASETS, TRANSFORMS, NODE_ENCODERS, EDGE_ENCODERS, POSITIONAL_ENCODERS, LOCAL_LAYERS, ATTENTIONS, BLOCKS),
+        *(MODELS, HEADS, LOSSES, METRICS, OPTIMIZERS, SCHEDULES),
+    )
 }
+"""Namespaces by path, for names of namespaces that are data."""
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "data/datasets": {"PyG-": "graphbench.data.datasets.pyg_classes:register_class"},
@@ -160,11 +205,15 @@ def register_family_member(namespace: str, name: str) -> bool:
     return any(name.startswith(prefix) and _imported(path)(name) for prefix, path in families.items())
 
 
+@overload
+def lookup(namespace: Namespace[T], name: str, where: str | None = None) -> type[T]: ...
+@overload
+def lookup(namespace: str, name: str, where: str | None = None) -> Any: ...
 def lookup(namespace: str, name: str, where: str | None = None) -> Any:
     """The component called ``name``.
 
     Args:
-        namespace: one of :data:`NAMESPACES`.
+        namespace: one of :data:`NAMESPACES`, or its path where that is data.
         name: registered name or alias.
         where: ``file:line`` of the request, for the message.
 
@@ -190,6 +239,10 @@ def names_of_users(namespace: str) -> list[str]:
     return sorted(name for name, component in registered if not component.__module__.startswith("graphbench."))
 
 
+@overload
+def components(namespace: Namespace[T]) -> list[type[T]]: ...
+@overload
+def components(namespace: str) -> list[Any]: ...
 def components(namespace: str) -> list[Any]:
     """Every component once, in the order of the names they were registered with; imports all of them."""
     components = {lookup(namespace, name) for name in names(namespace)}
@@ -292,9 +345,7 @@ def _of_argument(argument: inspect.Parameter, annotation: Any) -> list[Parameter
     ]
 
 
-def construct(
-    component: Callable[..., Any], arguments: Mapping[str, Any], context: DataclassInstance | None = None
-) -> Any:
+def construct(component: Callable[..., T], arguments: Mapping[str, Any], context: DataclassInstance | None = None) -> T:
     """Calls ``component`` with what its signature asks for.
 
     A parameter takes its value from ``arguments`` (what the user set for this component), else, if it is annotated
@@ -336,7 +387,7 @@ def construct(
         values[argument] = settings_class(**fields[argument])
     made = component(**values)
     if hasattr(component, "register_module"):
-        _check_module(component, made)
+        _check_module(component, cast("nn.Module", made))
     return made
 
 
@@ -408,9 +459,13 @@ def _abstract_methods(component: type) -> Iterator[tuple[str, list[str]]]:
                     yield name, [one.name for one in given if one.default is one.empty]
 
 
-@functools.cache
 def _sources(namespace: str) -> Mapping[str, str]:
     """Name -> module that registers it, read from the text of the modules of a namespace."""
+    return _read_sources(str(namespace))  # a Namespace and its path are one entry
+
+
+@functools.cache
+def _read_sources(namespace: str) -> Mapping[str, str]:
     package = importlib.import_module("graphbench." + namespace.replace("/", "."))
     modules: dict[str, str] = {}
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):

@@ -37,7 +37,7 @@ def row(file: str) -> str:
     if file.startswith("sweeps/"):
         comment = re.match(r"# (.*)\n", path.read_text(encoding="utf-8"))
         return f"{link} | {comment[1] if comment else ''} |{_size(file)}\n"
-    return f"{link} |  | {describe(load_config(path))['params']:,} |  |\n"
+    return f"{link} |  | {describe(load_config(path)).params:,} |  |\n"
 
 
 def _size(file: str) -> str:

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from graphbench import registry
-from graphbench.config.components import POSITIONAL, component_keys, encoding_keys
+from graphbench.config.components import component_keys, encoding_keys
 from graphbench.config.key import Key
 from graphbench.config.schema import GROUPS
 
@@ -101,7 +101,7 @@ def _namespace(namespace: str, group: str) -> str:
 
 
 def _keys(namespace: str, component: Any, group: str) -> list[tuple[str, Key]]:
-    if namespace == POSITIONAL:  # those of the schema stand in their groups above
+    if namespace == registry.POSITIONAL_ENCODERS:  # those of the schema stand in their groups above
         name = component.registered_name
         further = {} if f"posenc_{name}" in GROUPS else encoding_keys(name)
         return [(key.partition(".")[2], declared) for key, declared in further.items()]

@@ -120,6 +120,11 @@ def test_structures_and_ops_import_torch_and_nothing_else(room: str) -> None:
             assert module.split(".")[0] in allowed, f"{path}:{line}: imports {module}"
 
 
+def test_components_are_looked_up_by_the_constant_that_knows_their_type() -> None:
+    untyped = re.compile(r"\b(?:lookup|components)\(\s*f?[\"']")
+    assert not [path for path in FILES if untyped.search(path.read_text())]
+
+
 def test_names_say_what_is_inside() -> None:
     vague = {"utils.py", "helpers.py", "misc.py", "common.py", "util.py", "helper.py"}
     assert not [path for path in FILES if path.name in vague]

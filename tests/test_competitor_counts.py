@@ -33,8 +33,7 @@ MILLIONS = {"gcn-pcqm4m": 2.0, "gin-pcqm4m": 3.8, "gcn-vn-pcqm4m": 4.9, "gin-vn-
 
 def parameters(name: str, *overrides: str, folder: str = "ogb") -> int:
     config = load_config(ROOT / f"configs/{folder}/{name}.yaml", ["ogb_atom_vocabulary", "4", *overrides])
-    count: int = describe(config)["params"]
-    return count
+    return describe(config).params
 
 
 @pytest.mark.parametrize("name", LEADERBOARD)

@@ -39,13 +39,13 @@ def one_layer(path: Path) -> tuple[Config, bool]:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     config, one_graph = one_layer(path)
-    line = describe(config)
+    summary = describe(config)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
-    assert line["params"] > 0
-    assert line["metric"] == info.metric
+    assert summary.params > 0
+    assert summary.metric == info.metric
 
     model = build_model(config, info)
-    assert sum(p.numel() for p in model.parameters()) == line["params"]
+    assert sum(p.numel() for p in model.parameters()) == summary.params
     batch = batch_like(info, build_transforms(config), tmp_path)
     if one_graph:
         batch = batch.replace(ragged=Ragged.from_sizes([batch.num_nodes]))

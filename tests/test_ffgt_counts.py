@@ -26,11 +26,11 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_count_of_the_paper(name: str) -> None:
     printed, half_digit = PRINTED[name]
-    assert abs(describe(load_config(CONFIGS / name))["params"] - printed) <= half_digit
+    assert abs(describe(load_config(CONFIGS / name)).params - printed) <= half_digit
 
 
 @pytest.mark.parametrize("name", ["gnnbench/ffgt-zinc.yaml", "gnnbench/grpe-ffgt-zinc.yaml"])
 def test_the_backbone_has_as_many(name: str) -> None:
     """Focal heads are heads of the backbone that see less."""
     plain = name.replace("grpe-ffgt", "grpe").replace("/ffgt", "/vanilla")
-    assert describe(load_config(CONFIGS / name))["params"] == describe(load_config(CONFIGS / plain))["params"]
+    assert describe(load_config(CONFIGS / name)).params == describe(load_config(CONFIGS / plain)).params

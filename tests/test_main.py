@@ -39,7 +39,7 @@ def test_dry_run_needs_no_data_and_prints_one_json_line(tmp_path: Path) -> None:
     done = call("--cfg", str(ROOT / "configs/quickstart.yaml"), "--dry_run", cwd=tmp_path, GRAPHBENCH_DATA="")
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout)
-    assert set(line) == {"config", "dataset", "metric", "params", "layers"}
+    assert list(line) == ["config", "dataset", "metric", "params", "layers"]
     assert line["layers"] == ["CustomGatedGCN+SFi"] * 2
     assert line["metric"] == "accuracy-SBM"
     assert not list(tmp_path.iterdir()), "a dry run leaves nothing behind"

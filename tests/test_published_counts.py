@@ -59,22 +59,22 @@ BUDGET = 500_000
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_count_as_published(name: str) -> None:
     config = load_config(CONFIGS / name, ["ogb_atom_vocabulary", "4"])
-    assert describe(config)["params"] == PUBLISHED[name]
+    assert describe(config).params == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_count_of_the_paper(name: str) -> None:
-    assert describe(load_config(CONFIGS / name))["params"] == PRINTED[name]
+    assert describe(load_config(CONFIGS / name)).params == PRINTED[name]
 
 
 @pytest.mark.parametrize("name", ["lrgb/sfi-pascal-500k.yaml", "lrgb/sfi-peptides-func-500k.yaml"])
 def test_count_within_the_budget_of_the_benchmark(name: str) -> None:
-    assert 0.9 * BUDGET < describe(load_config(CONFIGS / name))["params"] <= BUDGET
+    assert 0.9 * BUDGET < describe(load_config(CONFIGS / name)).params <= BUDGET
 
 
 @pytest.mark.parametrize(("source", "name"), MEASURED, ids=lambda each: each)
 def test_count_of_the_original_code(source: str, name: str) -> None:
-    assert describe(load_config(CONFIGS / name))["params"] == MEASURED[source, name]
+    assert describe(load_config(CONFIGS / name)).params == MEASURED[source, name]
 
 
 def test_every_reproduction_is_counted() -> None:
@@ -92,7 +92,7 @@ def test_the_overview_prints_these_counts() -> None:
     printed = {name: int(count.replace(",", "")) for name, count in rows}
     known = {name: count for (_, name), count in MEASURED.items()} | PRINTED
     ours = [name for name in printed if re.search(r"^(?!sweeps/).*/[sd]fi-", name)]
-    known |= {name: describe(load_config(CONFIGS / name))["params"] for name in ours if name not in PRINTED}
+    known |= {name: describe(load_config(CONFIGS / name)).params for name in ours if name not in PRINTED}
     files = (path for path in CONFIGS.rglob("[sd]fi-*.yaml") if path.parent.name != "sweeps")
     assert sorted(ours) == sorted(str(path.relative_to(CONFIGS)) for path in files)
     assert {name: printed.get(name) for name in known} == known

@@ -33,6 +33,13 @@ def test_names_read_from_the_sources_are_those_that_are_registered(namespace: st
     assert set(registry.names(namespace)) == set(registry._registered[namespace])
 
 
+def test_the_type_of_a_namespace_is_the_base_class_that_it_names() -> None:
+    constants = {name: each for name, each in vars(registry).items() if isinstance(each, registry.Namespace)}
+    assert sorted(constants.values()) == sorted(registry.NAMESPACES)
+    for name, namespace in constants.items():
+        assert registry.__annotations__[name] == f"Namespace[{registry.base_class(namespace).__name__}]"
+
+
 def test_a_look_up_imports_one_module_and_not_its_neighbours() -> None:
     code = (
         "import sys; from graphbench import registry; registry.lookup('tasks/losses', 'l1');"

@@ -48,7 +48,7 @@ def test_every_entry_builds_and_is_a_run_of_its_own(name: str) -> None:
     assert sweep.name == name
     assert len({planned_entry.entry.config.hash for planned_entry in entries}) == len(entries), "a key has no effect"
     for planned_entry in entries:
-        assert planned_entry.checked.description["params"] > 0
+        assert planned_entry.checked.summary.params > 0
         assert not planned_entry.finished
 
 
@@ -97,7 +97,7 @@ def test_the_ablation_is_table_3() -> None:
     """Ten rows on three data sets; only the one without flow is smaller: no queries, keys, friction and gamma."""
     found = {(entry.label, entry.file.stem.split("-", 1)[1]): entry.config for entry in shipped("sfi-ablation").entries}
     assert len(found) == 30
-    count = {key: describe(config)["params"] for key, config in found.items() if key[1] == "pascal"}
+    count = {key: describe(config).params for key, config in found.items() if key[1] == "pascal"}
     full = count["SFi-Former", "pascal"]
     assert count["SFi-Former-SP", "pascal"] == count["SFi-Former-lambda3", "pascal"] == full
     assert count["SFi-Former-A_tilde", "pascal"] == full - 8 * (4 * 4 * 68 * 69 + 2)

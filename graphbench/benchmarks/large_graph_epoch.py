@@ -49,7 +49,7 @@ from graphbench.models.geco import GECOModel
 from graphbench.models.gnn import GNN
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.models.two_branch import TwoBranch
-from graphbench.registry import construct, lookup
+from graphbench.registry import LOSSES, OPTIMIZERS, SCHEDULES, construct, lookup
 from graphbench.runs.environment import peak_memory
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.tasks.contract import LossContext
@@ -182,13 +182,13 @@ MODELS: Mapping[str, Callable[[], nn.Module]] = {"SGFormer": _sgformer, "GraphSA
 
 
 def _trainer(model: nn.Module, loaders: LargeLoader, run: RunDirectory) -> Trainer:
-    loss = construct(lookup("tasks/losses", "cross_entropy"), {}, LossContext(task_type=KIND, out_dim=CLASSES))
+    loss = construct(lookup(LOSSES, "cross_entropy"), {}, LossContext(task_type=KIND, out_dim=CLASSES))
     optimizer = construct(
-        lookup("train/optimizers", "adam"),
+        lookup(OPTIMIZERS, "adam"),
         {},
         OptimizerContext(params=list(model.parameters()), lr=0.005, weight_decay=0.0, momentum=0.0),
     )
-    schedule = construct(lookup("train/schedules", "none"), {}, ScheduleContext(optimizer=optimizer, max_epoch=1))
+    schedule = construct(lookup(SCHEDULES, "none"), {}, ScheduleContext(optimizer=optimizer, max_epoch=1))
     return Trainer(
         make_fabric("cpu"),
         model,

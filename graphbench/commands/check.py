@@ -64,13 +64,13 @@ def _print_values(config: Config, *, everything: bool) -> None:
 def _print_costs(config: Config) -> None:
     from graphbench.preflight import describe
 
-    facts = describe(config)
+    summary = describe(config)
     states = STATES.get(config.tree.optim.optimizer, 2)
-    held = facts["params"] * 4 * (2 + states)
-    print(f"\nhash {config.hash}; {facts['dataset']}, best epoch by validation {facts['metric']}")
-    print(f"layers: {', '.join(facts['layers'])}")
+    held = summary.params * 4 * (2 + states)
+    print(f"\nhash {config.hash}; {summary.dataset}, best epoch by validation {summary.metric}")
+    print(f"layers: {', '.join(summary.layers)}")
     print(
-        f"{facts['params']:,} trainable parameters: {held / 2**20:.1f} MiB with gradients and "
+        f"{summary.params:,} trainable parameters: {held / 2**20:.1f} MiB with gradients and "
         f"{config.tree.optim.optimizer}, activations of a batch not counted"
     )
 

@@ -52,8 +52,8 @@ def compare(several: Sequence[Checked], failures: Sequence[str]) -> None:
     """
     rows = []
     for checked, failure in zip(several, failures, strict=True):
-        layers = " ".join(dict.fromkeys(checked.description["layers"]))
-        rows.append(Compared(checked.description["dataset"], layers, checked.result(), failure))
+        layers = " ".join(dict.fromkeys(checked.summary.layers))
+        rows.append(Compared(checked.summary.dataset, layers, checked.result(), failure))
     terminal = Console(stderr=True)
     # A file or a pipe has no width of its own that a table would have to be folded into.
     console = terminal if terminal.is_terminal else Console(stderr=True, width=WIDE)

@@ -62,9 +62,9 @@ def components(namespaces: Sequence[str]) -> Iterator[Item]:
 
 def datasets() -> Iterator[Item]:
     """A line per data set that declares what it looks like: task, metric, licence; then what PyG reads."""
-    known = registry.names("data/datasets")
+    known = registry.names(registry.DATASETS)
     for name in known:
-        builder = registry.lookup("data/datasets", name)
+        builder = registry.lookup(registry.DATASETS, name)
         for dataset in builder.names:
             try:
                 card = registry.construct(builder, {"name": dataset}).card

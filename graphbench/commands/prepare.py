@@ -71,7 +71,7 @@ def prepare(name: str, options: argparse.Namespace) -> tuple[LoadedDataset, list
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
-    kind = registry.lookup("data/datasets", family)
+    kind = registry.lookup(registry.DATASETS, family)
     roots = Roots.from_environment(options.dir or SCHEMA["dataset.dir"].default)
     return read(registry.construct(kind, {"name": own}), roots), []
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import os
 import sys
@@ -135,7 +136,7 @@ def _dry_run(options: argparse.Namespace) -> int:
             config = load_config(path, options.overrides)
             for notice in config.notices:
                 print(notice, file=sys.stderr)
-            line = {"config": Path(path).stem, **describe(config)}
+            line = {"config": Path(path).stem, **dataclasses.asdict(describe(config))}
         except UserError as error:
             if len(options.cfg) == 1:
                 raise

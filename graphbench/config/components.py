@@ -19,14 +19,13 @@ from graphbench.config.values import key_of
 from graphbench.errors import UserError, unknown
 from graphbench.registry import UNSET
 
-POSITIONAL = "encoders/positional"
 _NAMING = {name: key for name, key in SCHEMA.items() if key.namespaces}
 
 
 def component_of_section(group: str, name: str) -> Any | None:
     """The component whose keys are ``<group>.<name>.*``; None where there is none."""
     for namespace in namespaces_of_group(group):
-        if namespace != POSITIONAL and registry.is_known(namespace, name):
+        if namespace != registry.POSITIONAL_ENCODERS and registry.is_known(namespace, name):
             return registry.lookup(namespace, name)
     return None
 
@@ -54,12 +53,13 @@ def component_keys(component: Any) -> Mapping[str, Key]:
 
 def encoding_keys(name: str) -> Mapping[str, Key]:
     """Keys ``posenc_<name>.*`` of an encoder that the schema does not list: its arguments and its transform's."""
-    encoder = registry.lookup(POSITIONAL, name)
+    encoder = registry.lookup(registry.POSITIONAL_ENCODERS, name)
     keys = {"enable": ENCODING["enable"]}
     if encoder.transform is not None:
-        keys |= component_keys(registry.lookup("transforms", encoder.transform))
+        keys |= component_keys(registry.lookup(registry.TRANSFORMS, encoder.transform))
     parameters = registry.parameters(encoder)
-    keys |= {name: key for name, key in settable_keys(encoder).items() if not parameters[name].from_context}
+    own = settable_keys(encoder)  # type: ignore[arg-type]  # mypy takes no class of modules for hashable
+    keys |= {name: key for name, key in own.items() if not parameters[name].from_context}
     if "dim_pe" in keys and keys["dim_pe"].default is None:
         keys["dim_pe"] = ENCODING["dim_pe"]
     return {f"posenc_{name}.{argument}": key for argument, key in keys.items()}

@@ -14,7 +14,6 @@ from typing import Any
 from graphbench import plug_ins, registry, shipped
 from graphbench.config import dialect
 from graphbench.config.components import (
-    POSITIONAL,
     check_names,
     component_of_section,
     encoding_keys,
@@ -84,7 +83,7 @@ def load_config(
             notices.append(notice)
     dialect.name_encoders(values)
     if "dataset.split" not in leaves:
-        builder = registry.lookup("data/datasets", values["dataset.format"])
+        builder = registry.lookup(registry.DATASETS, values["dataset.format"])
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
     notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]})
@@ -130,7 +129,7 @@ def _further_encodings(leaves: Leaves) -> dict[str, Key]:
     mentioned = [key.partition(".")[0].removeprefix("posenc_") for key in leaves if key.startswith("posenc_")]
     keys: dict[str, Key] = {}
     for name in dict.fromkeys([*named, *mentioned]):
-        if f"posenc_{name}" not in GROUPS and name in registry.names(POSITIONAL):
+        if f"posenc_{name}" not in GROUPS and name in registry.names(registry.POSITIONAL_ENCODERS):
             keys |= encoding_keys(name)
     return keys
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from graphbench import registry
 from graphbench.config.components import (
-    POSITIONAL,
     component_keys,
     component_of_section,
     encoding_keys,
@@ -80,7 +79,7 @@ def baseline(name: str) -> Any:
         return SCHEMA[name].default
     group, _, rest = name.partition(".")
     component_name = rest.partition(".")[0]
-    if group.startswith("posenc_") and group.removeprefix("posenc_") in registry.names(POSITIONAL):
+    if group.startswith("posenc_") and group.removeprefix("posenc_") in registry.names(registry.POSITIONAL_ENCODERS):
         keys = encoding_keys(group.removeprefix("posenc_"))
     else:
         component = component_of_section(group, component_name)
@@ -104,7 +103,9 @@ def _counts(name: str, used: set[tuple[str, str]]) -> bool:
         return any(component == group.removeprefix("posenc_") for _, component in used)
     component = rest.partition(".")[0]
     # Versions before the ledger wrote sections of positional encoders below dataset, which nothing read.
-    return (group, component) in used and not (group == "dataset" and component in registry.names(POSITIONAL))
+    return (group, component) in used and not (
+        group == "dataset" and component in registry.names(registry.POSITIONAL_ENCODERS)
+    )
 
 
 def _written(value: Any) -> str:

@@ -72,12 +72,14 @@ class DatasetBuilder(ABC):
         offered_by: collections (:class:`DatasetCollection`) that offer these data sets, too: ``dataset.format`` ->
             name there -> name here. ``"TU_*": "*"`` means all names that begin with ``TU_``, without these letters.
         drawn_sizes: default of ``dataset.split`` where ``standard`` is drawn at random; None where it is not.
+        published_files: False for data of the user, or drawn here, of which nobody has published what they are.
     """
 
     registered_name: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
     offered_by: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     drawn_sizes: ClassVar[tuple[float, ...] | None] = None
+    published_files: ClassVar[bool] = True
 
     def __init__(self, name: FromContext[str] = "none") -> None:
         self.name = self.check_name(name)

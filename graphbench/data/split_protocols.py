@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,31 +96,13 @@ def published_counts(published: Mapping[str, Published]) -> dict[str, int]:
 
 
 def make_splits(
-    mode: str,
-    *,
-    num_examples: int,
-    labels: Tensor | None = None,
-    index: int = 0,
-    seed: int = 0,
-    sizes: Sequence[Any] | None = None,
-    split_file: str | Path | None = None,
-    published: Mapping[str, Published] | None = None,
-    allowed: Sequence[str] | None = None,
-    where: str | None = None,
+    mode: str, request: SplitRequest, *, allowed: Sequence[str] | None = None, where: str | None = None
 ) -> Splits:
     """The split of a run.
 
     Args:
         mode: ``dataset.split_mode``.
-        num_examples: graphs, or nodes when transductive.
-        labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
-        index: ``dataset.split_index``: which published split, or which fold.
-        seed: seed of the random protocols; the folds of cross-validation do not depend on it.
-        sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
-            val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
-            the protocol's default.
-        split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
-        published: splits that came with the data, by mode.
+        request: arguments of the protocol.
         allowed: the card's ``split_modes``; None allows everything.
         where: ``file:line`` of the mode, for messages.
 
@@ -129,26 +110,23 @@ def make_splits(
         UserError: unknown or unsuitable mode, bad sizes, overlapping or out-of-range parts.
     """
     prefix = f"{where}: " if where else ""
-    pattern = check_mode(mode, allowed, published, where)
-    request = SplitRequest(
-        num_examples, labels, index, seed, sizes, None if split_file is None else str(split_file), published or {}
-    )
+    pattern = check_mode(mode, allowed, request.published, where)
     mode = _ALIASES.get(mode, mode)
     cv = _CV.fullmatch(mode)
     try:
-        check_index(mode, index, published_counts(request.published))
+        check_index(mode, request.index, published_counts(request.published))
         if cv:
             made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
         elif pattern in PROTOCOLS:
             made = PROTOCOLS[pattern](request)
         else:
             made = _published(pattern, request)
-        for part, members in made.check(num_examples, f"split_mode '{mode}'").parts().items():
+        for part, members in made.check(request.num_examples, f"split_mode '{mode}'").parts().items():
             if not members.numel():
                 raise UserError(f"split_mode '{mode}': part '{part}' is empty; each of the three needs examples.")
         came = request.published.get(pattern, ())
         if callable(came) or pattern in _DRAWN:
-            return replace(made, seed=seed)
+            return replace(made, seed=request.seed)
         return replace(made, count=int(cv[2]) if cv else max(len(came), 1))
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None

@@ -127,14 +127,27 @@ class Splits:
 
 @dataclass(frozen=True)
 class SplitRequest:
-    """Arguments of a protocol (one object, so that all protocols have one signature)."""
+    """Arguments of a protocol (one object, so that all protocols have one signature).
+
+    Attributes:
+        num_examples: graphs, or nodes when transductive.
+        labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
+        index: ``dataset.split_index``: which published split, or which fold.
+        seed: seed of the random protocols; the folds of cross-validation do not depend on it.
+        sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
+            val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
+            the protocol's default.
+        split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
+        published: splits that came with the data, by mode.
+        folds: folds of cross-validation, which ``make_splits`` takes from the mode.
+    """
 
     num_examples: int
     labels: Tensor | None = None
     index: int = 0
     seed: int = 0
     sizes: Sequence[Any] | None = None
-    split_file: str | None = None
+    split_file: str | Path | None = None
     published: Mapping[str, Published] = field(default_factory=dict)
     folds: int = 0
 

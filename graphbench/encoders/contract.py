@@ -144,10 +144,13 @@ class BatchEncoder(PositionalEncoder):
         adds_token: whether it inserts one more node as the first of every graph.
         supplies: field of :class:`~graphbench.structures.LayerState` that it leaves with a row per node or pair; None
             for none. Encoders add to a ``pair_bias`` that is there.
+        gates_local_layers: whether local layers gate their messages by its ``stable_encoding`` unless told otherwise
+            (their argument ``equivstable``).
     """
 
     adds_token: bool = False
     supplies: Literal["pair_bias", "stable_encoding", "edge_states"] | None = None
+    gates_local_layers: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, h: Tensor, batch: GraphBatch) -> tuple[Tensor, GraphBatch]:

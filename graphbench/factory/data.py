@@ -22,7 +22,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
-from graphbench.data.splits import Splits
+from graphbench.data.splits import SplitRequest, Splits
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
@@ -41,7 +41,7 @@ _NODE_SET_KEYS = ("train_percent", "add_reverse_edges", "add_self_loops")
 def dataset_builder(config: Config) -> DatasetBuilder:
     """The builder of the configuration's data set, which has read nothing yet."""
     dataset = config.tree.dataset
-    builder_class = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    builder_class = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     context = DatasetContext(
         name=dataset.name,
         task=dataset.task,
@@ -55,10 +55,10 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     filled = {name: f"dataset.{name}" for name in vars(context) if name in dataset}
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name", filled=filled):
         try:
-            builder: DatasetBuilder = registry.construct(builder_class, arguments, context)
+            builder = registry.construct(builder_class, arguments, context)
         except UserError as error:
             raise UserError(f"{config.where('dataset.name')}: {error}") from None
-    if config.tree.gnn.head == "infer_links":
+    if _infers_links(config):
         builder = InferLinks(builder)
     if builder.card is not None:
         _check_card(config, _selected_by(config, builder.card))
@@ -70,6 +70,12 @@ def dataset_builder(config: Config) -> DatasetBuilder:
         )
     _check_indices(config, {} if builder.card is None else builder.card.split_counts)
     return builder
+
+
+def _infers_links(config: Config) -> bool:
+    """Whether the head asks for the edges of the graphs; the default head asks for what the data set has."""
+    name = config.tree.gnn.head
+    return name != "default" and registry.lookup(registry.HEADS, name, config.where("gnn.head")).infers_links
 
 
 def read_data(config: Config) -> LoadedDataset:
@@ -98,20 +104,16 @@ def read_data(config: Config) -> LoadedDataset:
     return dataclasses.replace(loaded, store=store)
 
 
-_WITHOUT_FILES = ("custom", "SBM", "ErdosRenyi", "GeneratedLike")
-"""Data sets of the user, or drawn here: nobody has published what they are."""
-
-
 def fingerprint_key(config: Config) -> str | None:
     """Name of the data set among the declared fingerprints; None where arguments make other graphs of its files."""
     dataset = config.tree.dataset
-    builder = registry.lookup("data/datasets", dataset.format, config.where("dataset.format"))
+    builder = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     defaults = {name: key.default for name, key in component_keys(builder).items()}
     given = config.component_args("dataset", dataset.format)
     changed = any(value != defaults.get(name, value) for name, value in given.items())
-    if changed or config.tree.compat == "exphormer" or config.tree.gnn.head == "infer_links":
+    if changed or config.tree.compat == "exphormer" or _infers_links(config):
         return None
-    return None if dataset.format in _WITHOUT_FILES else f"{dataset.format}/{dataset.name}"
+    return f"{dataset.format}/{dataset.name}" if builder.published_files else None
 
 
 def declared_fingerprint(config: Config) -> str | None:
@@ -134,7 +136,8 @@ def _check_categories(config: Config, loaded: LoadedDataset) -> None:
         UserError: naming the largest category.
     """
     for level, features in (("node", loaded.store.x), ("edge", loaded.store.edge_attr)):
-        key, namespace = f"dataset.{level}_encoder_num_types", f"encoders/{level}"
+        key = f"dataset.{level}_encoder_num_types"
+        namespace = registry.NODE_ENCODERS if level == "node" else registry.EDGE_ENCODERS
         named = set(component_names(config.value(f"dataset.{level}_encoder_name"))) & set(registry.names(namespace))
         reads = any("num_types" in registry.parameters(registry.lookup(namespace, name)) for name in named)
         stated = config.value(key) if reads else 0
@@ -220,8 +223,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     """
     dataset = config.tree.dataset
     seed = seed if dataset.split_seed is None else dataset.split_seed
-    splits = make_splits(
-        dataset.split_mode,
+    request = SplitRequest(
         num_examples=loaded.num_examples,
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
@@ -229,9 +231,9 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
-        allowed=loaded.card.split_modes,
-        where=config.where("dataset.split_mode"),
     )
+    modes, where = loaded.card.split_modes, config.where("dataset.split_mode")
+    splits = make_splits(dataset.split_mode, request, allowed=modes, where=where)
     try:
         return splits.with_train_fraction(dataset.train_fraction, seed)
     except UserError as error:
@@ -256,7 +258,7 @@ def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
     computed = [card.metric, *LOGGED[kind_of(card.task_type, card.out_dim)], *config.tree.custom_metrics]
     if name not in computed:
         raise unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
-    return card.replace(metric=name, maximize=registry.lookup("tasks/metrics", name).maximize)
+    return card.replace(metric=name, maximize=registry.lookup(registry.METRICS, name).maximize)
 
 
 def _check_card(config: Config, card: DatasetCard) -> None:

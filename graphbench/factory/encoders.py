@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from graphbench import registry
 from graphbench.config import Config
@@ -171,7 +171,7 @@ def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Par
     encodings: dict[str, type[PositionalEncoder]] = {}
     for name in names:
         if name not in features:
-            encodings[name] = registry.lookup("encoders/positional", name, where)
+            encodings[name] = registry.lookup(registry.POSITIONAL_ENCODERS, name, where)
             if encodings[name].level != level:
                 raise UserError(f"{where}: {name} encodes {encodings[name].level}s and cannot be named in {key}.")
     return _Parts(config, key, features[0] if features else "", encodings, added)
@@ -179,7 +179,7 @@ def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Par
 
 def _features(config: Config, info: DataInfo, level: str, key: str, name: str, width: int) -> FeatureEncoder:
     """A feature encoder of the namespace ``encoders/<level>``."""
-    namespace = f"encoders/{level}"
+    namespace = registry.NODE_ENCODERS if level == "node" else registry.EDGE_ENCODERS
     types_key = f"dataset.{level}_encoder_num_types"
     vocabulary = info.vocabularies.get(level, ())
     context = FeatureContext(
@@ -198,8 +198,7 @@ def _features(config: Config, info: DataInfo, level: str, key: str, name: str, w
             f"{present}. Linear{level.title()} reads any number."
         )
     with config_errors(config, f"dataset.{name}", types_key, key, filled={"num_types": types_key}):
-        encoder: FeatureEncoder = registry.construct(component, config.component_args("dataset", name), context)
-    return encoder
+        return registry.construct(component, config.component_args("dataset", name), context)
 
 
 def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> ColumnEncoder | BatchEncoder:
@@ -207,7 +206,7 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
     tree = config.tree
     group = f"posenc_{name}"
     where = config.where(key)
-    component = registry.lookup("encoders/positional", name, where)
+    component = registry.lookup(registry.POSITIONAL_ENCODERS, name, where)
     if not tree[group].enable:
         raise UserError(f"{where}: {key} uses {name}, but {group}.enable is false; set it to true.")
     vocabulary = info.vocabularies.get("edge", ())
@@ -221,9 +220,8 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
         edge_types=tree.dataset.edge_encoder_num_types or (vocabulary[0] if len(vocabulary) == 1 else 0),
     )
     with config_errors(config, group, filled={"act": "gnn.act", "heads": "graphormer.num_heads"}):
-        encoder: ColumnEncoder | BatchEncoder
         encoder = registry.construct(component, encoding_arguments(config, name), context)
-    return encoder
+    return cast(ColumnEncoder | BatchEncoder, encoder)  # every positional encoder is one of the two
 
 
 def encoding_arguments(config: Config, name: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _exact_evaluation(config: Config, loaded: LoadedDataset) -> str | None:
     store = loaded.store
     if not config.tree.val.measure_error or config.tree.val.sampler in ("full_batch", "blocks"):
         return None
-    if store.y_level == "node" and issubclass(registry.lookup("models", config.tree.model.type), BlockwiseModel):
+    if store.y_level == "node" and issubclass(registry.lookup(registry.MODELS, config.tree.model.type), BlockwiseModel):
         try:
             check_blockwise(build_model(config, loaded.card.info(store, None)))
         except ValueError:  # a layer that reads the graph as a whole

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.layer_type import LayerSpec, component_names
 from graphbench.config.model_keys import GRAPH_LAYERS
+from graphbench.encoders.contract import BatchEncoder
 from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
@@ -19,9 +20,10 @@ from graphbench.layers.contract import Attention, Block, GraphLayer, LayerContex
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.single import SingleBlock
 from graphbench.models.contract import Model
+from graphbench.registry import ATTENTIONS, BLOCKS, LOCAL_LAYERS, Namespace
 from graphbench.structures import DataInfo
 
-LOCAL, ATTENTION, BLOCKS = "layers/local", "layers/attention", "layers/blocks"
+L = TypeVar("L", bound=GraphLayer)
 
 _SOURCES = {
     "gt": ("gt.layer_type", "gt.layers"),
@@ -30,8 +32,6 @@ _SOURCES = {
 }
 """Keys that name and count the blocks, by the ``layers_from`` of a model."""
 
-STABLE_ENCODINGS = frozenset(("EquivStableLapPE", "EquivStableRWSE"))
-"""Node encoders that supply ``state.stable_encoding``."""
 _EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
 """Edge sets by the names in Exphormer's code, None for the edges; other names are the same here."""
 
@@ -58,9 +58,17 @@ def reads_expander(specs: Sequence[LayerSpec]) -> bool:
     return any(spec.name == "Exphormer" or edge_set(spec) == "exp" for spec in specs)
 
 
+def gates_local_layers(config: Config) -> bool:
+    """Whether a node encoder asks local layers to gate their messages by its encoding."""
+    known = registry.names(registry.POSITIONAL_ENCODERS)
+    named = [name for name in component_names(config.tree.dataset.node_encoder_name) if name in known]
+    encoders = [registry.lookup(registry.POSITIONAL_ENCODERS, name) for name in named]
+    return any(issubclass(each, BatchEncoder) and each.gates_local_layers for each in encoders)
+
+
 def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]:
     """Group, name and class of every layer that the model names, once."""
-    model: type[Model] = registry.lookup("models", config.tree.model.type, config.where("model.type"))
+    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
     group = model.layers_from
     names = [model.layer] if model.layer else component_names(config.value(_SOURCES[group][0]))
     for name in dict.fromkeys(names):
@@ -87,7 +95,7 @@ def widths(config: Config, group: str) -> dict[str, Any]:
 
 def unread_keys(config: Config) -> Iterator[str]:
     """Sentences about keys of ``gt`` that this configuration sets for layers, none of which reads them."""
-    model: type[Model] = registry.lookup("models", config.tree.model.type, config.where("model.type"))
+    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
     if model.layers_from != "gt":
         return
     factories = {"block", "local", "attention"} & registry.parameters(model).keys()
@@ -154,17 +162,17 @@ class LayerFactory:
 
     def local(self) -> Callable[[int, int], LocalLayer] | None:
         """Factory of the one local layer, from its widths; None where none is named. For models with branches."""
-        spec = self._single(LOCAL)
+        spec = self._single(LOCAL_LAYERS)
         if spec is None:
             return None
-        return lambda dim_in, dim_out: self._build(LOCAL, spec, dim_in, dim_out)
+        return lambda dim_in, dim_out: self._build(LOCAL_LAYERS, spec, dim_in, dim_out)
 
     def attention(self) -> Callable[[], Attention] | None:
         """Factory of the one attention; None where none is named. For models with branches."""
-        spec = self._single(ATTENTION)
+        spec = self._single(ATTENTIONS)
         if spec is None:
             return None
-        return lambda: self._build(ATTENTION, spec)
+        return lambda: self._build(ATTENTIONS, spec)
 
     def _single(self, namespace: str) -> LayerSpec | None:
         """The only layer of a namespace in a ``layer_type`` of the form ``<local>+<global>``.
@@ -173,7 +181,7 @@ class LayerFactory:
             UserError: ``layer_type`` has another form.
         """
         specs = [spec for spec in self.specs if not spec.left_out]
-        sublayers = {*registry.names(LOCAL), *registry.names(ATTENTION)}
+        sublayers = {*registry.names(LOCAL_LAYERS), *registry.names(ATTENTIONS)}
         named = [spec for spec in specs if spec.name in registry.names(namespace)]
         if not specs or len(named) > 1 or any(spec.name not in sublayers for spec in specs):
             raise UserError(
@@ -191,7 +199,7 @@ class LayerFactory:
         """
         specs = self.specs
         complete = [spec for spec in specs if spec.name in registry.names(BLOCKS)]
-        sublayers = {*registry.names(LOCAL), *registry.names(ATTENTION)}
+        sublayers = {*registry.names(LOCAL_LAYERS), *registry.names(ATTENTIONS)}
         # Some names are both a complete layer and a sublayer: alone the former, joined by '+' the latter.
         if not complete or (len(specs) > 1 and all(spec.left_out or spec.name in sublayers for spec in specs)):
             if self.group == "gnn":  # whose widths are not those of gt
@@ -233,8 +241,9 @@ class LayerFactory:
             return GPSBlock(gt.dim_hidden, sublayers, edges=edges, act=act, norm=self._norm, **rates)
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:
-        namespace = LOCAL if spec.name in registry.names(LOCAL) else ATTENTION
-        return self._build(namespace, spec)
+        if spec.name in registry.names(LOCAL_LAYERS):
+            return self._build(LOCAL_LAYERS, spec)
+        return self._build(ATTENTIONS, spec)
 
     def prepare(self) -> ExpanderEdges | None:
         """The module that computes the pairs of Exphormer's attention before the first block, if a layer reads them."""
@@ -273,10 +282,12 @@ class LayerFactory:
             return "graph" if config.tree.compat == "exphormer" else "layer"
         return "batch" if gt.batch_norm else "none"
 
-    def _build(self, namespace: str, spec: LayerSpec, dim_in: int | None = None, dim_out: int | None = None) -> Any:
-        """The layer that a spec names, of the base class of its namespace."""
+    def _build(
+        self, namespace: Namespace[L], spec: LayerSpec, dim_in: int | None = None, dim_out: int | None = None
+    ) -> L:
+        """The layer that a spec names."""
         config = self.config
-        layer_class: type[GraphLayer] = registry.lookup(namespace, spec.name, self.where)
+        layer_class = registry.lookup(namespace, spec.name, self.where)
         if layer_class.needs_edges and not self.has_edges and edge_set(spec) is None:
             raise UserError(
                 f"{self.where}: {spec.name} reads edge features; set dataset.edge_encoder to true "
@@ -286,7 +297,7 @@ class LayerFactory:
         context = dataclasses.replace(context, dim_in=dim_in or context.dim_in, dim_out=dim_out or context.dim_out)
         context = dataclasses.replace(context, **variant(config, namespace, spec.name))
         filled = _FILLED[self.group]
-        if self.group == "gt" and namespace == ATTENTION:
+        if self.group == "gt" and namespace == ATTENTIONS:
             filled = {**filled, "dropout": "gt.attn_dropout"}
         keys = [f"{self.group}.{spec.name}", self.key]
         arguments = dict(config.component_args(self.group, spec.name))
@@ -295,7 +306,7 @@ class LayerFactory:
             keys.insert(1, graphgps_group)
             arguments = {**config.value(graphgps_group), **arguments}
         with config_errors(config, *keys, filled=filled):
-            layer: GraphLayer = registry.construct(layer_class, arguments, context)
+            layer = registry.construct(layer_class, arguments, context)
         width = arguments.get("dim_edge", context.dim_edge)
         more = self.number > 1 or len(self.specs) > 1
         if more and layer.dim_edge_out not in (None, width):
@@ -324,7 +335,7 @@ class LayerFactory:
             max_nodes=self.info.max_nodes,
             degrees=tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=self._has_edge_states(spec),
-            equivstable=not STABLE_ENCODINGS.isdisjoint(component_names(tree.dataset.node_encoder_name)),
+            equivstable=gates_local_layers(self.config),
         )
         if self.group == "gnn":
             gnn = tree.gnn
@@ -348,9 +359,9 @@ class LayerFactory:
                 attn_dropout=graphormer.attention_dropout,
                 mlp_dropout=graphormer.mlp_dropout,
             )
-        if namespace == ATTENTION:
+        if namespace == ATTENTIONS:
             return dataclasses.replace(context, dropout=tree.gt.attn_dropout)
-        if namespace == LOCAL:
+        if namespace == LOCAL_LAYERS:
             return context
         return dataclasses.replace(
             context,

@@ -90,7 +90,7 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
 
 
 def _names_of_blockwise() -> str:
-    able = [component for component in registry.components("models") if issubclass(component, BlockwiseModel)]
+    able = [component for component in registry.components(registry.MODELS) if issubclass(component, BlockwiseModel)]
     return ", ".join(component.registered_name for component in able)
 
 
@@ -136,7 +136,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
 
 def _with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
     """The data, with a column that names the training nodes where the model reads their targets."""
-    store, model = loaded.store, registry.lookup("models", config.tree.model.type)
+    store, model = loaded.store, registry.lookup(registry.MODELS, config.tree.model.type)
     if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
         return loaded
     known = torch.zeros(store.num_nodes, dtype=torch.bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torch import nn
 
@@ -30,8 +30,12 @@ HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "
 """Head of ``gnn.head: default``, by task."""
 ROWS_OF_TASK = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
 """Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
-READERS = {"pair_bias": BiasedTransformer, "stable_encoding": DistanceGate, "edge_states": GritTransformerLayer}
-"""Modules that read the states which encoders supply; complete layers contain them."""
+READERS: Mapping[str, tuple[type[nn.Module], str]] = {
+    "pair_bias": (BiasedTransformer, "BiasedTransformer does"),
+    "stable_encoding": (DistanceGate, "local layers that have gt.<layer>.equivstable do, where it is true"),
+    "edge_states": (GritTransformerLayer, "GritTransformer does"),
+}
+"""Modules that read the states which encoders supply, and what to name for it; complete layers contain them."""
 _ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}
 
 
@@ -50,7 +54,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
         UserError: unknown component, or values that do not fit each other.
     """
     tree = config.tree
-    model_class: type[Model] = registry.lookup("models", tree.model.type, config.where("model.type"))
+    model_class = registry.lookup(registry.MODELS, tree.model.type, config.where("model.type"))
     parameters = registry.parameters(model_class)
     _check_widths(config, model_class.layers_from)
     dim = tree.gnn.dim_inner
@@ -91,7 +95,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
             dropout=tree.gnn.dropout,
             act=tree.gnn.act,
         )
-        model: Model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
+        model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
     _check_read_states(config, nodes, model)
     name, head = _head_class(config, info)
     if model.of_graphs and head.predicts in ("node", "pair"):
@@ -118,8 +122,8 @@ def _check_read_states(config: Config, encoder: NodeEncoder, model: Model) -> No
     names, modules = "dataset.node_encoder_name", list(model.modules())
     gated = any(isinstance(module, DistanceGate) for module in modules)
     if gated and all(each.supplies != "stable_encoding" for each in encoder.batch_encoders.values()):
-        able = [each for each in registry.components("encoders/positional") if issubclass(each, BatchEncoder)]
-        able = [each.registered_name for each in able if each.supplies == "stable_encoding"]
+        kinds = [each for each in registry.components(registry.POSITIONAL_ENCODERS) if issubclass(each, BatchEncoder)]
+        able = [each.registered_name for each in kinds if each.supplies == "stable_encoding"]
         raise UserError(
             f"{config.where(names)}: layers gate edges by the distance between encodings (equivstable, "
             f"distance_gates), and none is there; name one of {', '.join(able)} in {names}."
@@ -186,7 +190,7 @@ def _head_class(config: Config, info: DataInfo) -> tuple[str, type[Head]]:
     name = config.tree.gnn.head
     if name == "default":
         name = HEAD_OF_TASK[info.task]
-    head: type[Head] = registry.lookup("heads", name, config.where("gnn.head"))
+    head = registry.lookup(registry.HEADS, name, config.where("gnn.head"))
     asked = ROWS_OF_TASK[info.task]
     if head.predicts is not None and head.predicts not in asked:
         raise UserError(
@@ -214,8 +218,7 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     )
     filled = {"pooling": "model.graph_pooling", "decoding": "model.edge_decoding", "act": "gnn.act"}
     with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
-        head: Head = registry.construct(head_class, config.component_args("gnn", name), context)
-    return head
+        return registry.construct(head_class, config.component_args("gnn", name), context)
 
 
 def without_effect(config: Config, model: Model) -> Iterator[str]:
@@ -233,12 +236,14 @@ def _unread_states(config: Config, model: Model) -> Iterator[str]:
         return
     key = "dataset.node_encoder_name"
     for name, encoder in model.encoder.batch_encoders.items():
-        readers = READERS.get(encoder.supplies or "")
+        if encoder.supplies is None:
+            continue
+        reader, advice = READERS[encoder.supplies]
         own = encoder.supplies == "pair_bias" and model.own_pair_bias
-        if readers is not None and (own or not any(isinstance(each, readers) for each in layers)):
+        if own or not any(isinstance(each, reader) for each in layers):
             yield (
                 f"{config.where(key)}: {name} supplies state.{encoder.supplies}, which none of these layers reads "
-                f"({readers.__name__} does): it has no effect."
+                f"({advice}): this state has no effect."
             )
 
 

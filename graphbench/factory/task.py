@@ -57,7 +57,7 @@ def build_task(config: Config, info: DataInfo) -> Task:
 def build_loss(config: Config, info: DataInfo) -> Loss:
     """The loss function of the configuration."""
     tree = config.tree
-    loss_class = registry.lookup("tasks/losses", tree.model.loss_fun, config.where("model.loss_fun"))
+    loss_class = registry.lookup(registry.LOSSES, tree.model.loss_fun, config.where("model.loss_fun"))
     if info.task == "graph" and tree.train.batch_size < loss_class.least_rows:
         raise UserError(
             f"{config.where('train.batch_size')}: train.batch_size must be at least {loss_class.least_rows} for "
@@ -66,8 +66,7 @@ def build_loss(config: Config, info: DataInfo) -> Loss:
     context = LossContext(task_type=info.task_type, out_dim=info.out_dim, size_average=tree.model.size_average)
     arguments = config.component_args("model", tree.model.loss_fun)
     with config_errors(config, "model.loss_fun", f"model.{tree.model.loss_fun}"):
-        loss: Loss = registry.construct(loss_class, arguments, context)
-    return loss
+        return registry.construct(loss_class, arguments, context)
 
 
 def check_ranking(config: Config, info: DataInfo, model: nn.Module, task: Task) -> None:

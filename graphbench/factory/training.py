@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
+from torch.optim import Optimizer
 
 from graphbench import registry
 from graphbench.config import Config
@@ -22,17 +21,18 @@ from graphbench.train.parameter_groups import parameter_groups
 from graphbench.train.profiler import Profiler
 from graphbench.train.progress import ProgressBar
 from graphbench.train.reporter import Reporter
+from graphbench.train.schedule import Schedule
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.signals import StopRequest
 
 
-def build_optimizer(config: Config, model: nn.Module) -> Any:
+def build_optimizer(config: Config, model: nn.Module) -> Optimizer:
     """The optimiser of a model; attention branches may have another weight decay, implicit filters another rate."""
     optim = config.tree.optim
     weight_decay_of = {}
     if optim.attention_weight_decay is not None:
         weight_decay_of["attention_branch"] = optim.attention_weight_decay
-    optimizer_class = registry.lookup("train/optimizers", optim.optimizer, config.where("optim.optimizer"))
+    optimizer_class = registry.lookup(registry.OPTIMIZERS, optim.optimizer, config.where("optim.optimizer"))
     filled = {"filter_lr": "optim.filter_lr", "weight_decay_of": "optim.attention_weight_decay"}
     with config_errors(config, "optim.optimizer", filled=filled):
         groups = parameter_groups(model, optim.weight_decay, weight_decay_of, filter_lr=optim.filter_lr)
@@ -46,10 +46,10 @@ def build_optimizer(config: Config, model: nn.Module) -> Any:
         return registry.construct(optimizer_class, config.component_args("optim", optim.optimizer), context)
 
 
-def build_schedule(config: Config, optimizer: Any) -> Any:
+def build_schedule(config: Config, optimizer: Optimizer) -> Schedule:
     """The learning-rate schedule over an optimiser."""
     optim = config.tree.optim
-    schedule_class = registry.lookup("train/schedules", optim.scheduler, config.where("optim.scheduler"))
+    schedule_class = registry.lookup(registry.SCHEDULES, optim.scheduler, config.where("optim.scheduler"))
     context = ScheduleContext(
         optimizer=optimizer,
         max_epoch=optim.max_epoch,

@@ -52,12 +52,14 @@ class Head(nn.Module, PredictionHead, Capturable):
         registered_name: set by :func:`~graphbench.registry.register`.
         reads_sparse: begins with an :class:`~graphbench.layers.input_linear.InputLinear`.
         predicts: kind of the rows of the prediction; None where the class does not say.
+        infers_links: its targets are the edges of the graphs, in place of those that the data have.
         accepts_graph_token: False where every node (or pair) needs a target, which a graph token does not have.
     """
 
     registered_name: ClassVar[str] = ""
     reads_sparse: ClassVar[bool] = False
     predicts: ClassVar[Row | None] = None
+    infers_links: ClassVar[bool] = False
     accepts_graph_token: ClassVar[bool] = True
 
     @abstractmethod

@@ -30,6 +30,7 @@ class InferLinksHead(Head):
 
     capturable: ClassVar[bool] = True
     predicts = "pair"
+    infers_links = True
 
     def __init__(
         self, dim_in: FromContext[int], out_dim: FromContext[int], *, infer_link_label: FromContext[str] = "edge"

@@ -46,7 +46,7 @@ class LayerContext:
         max_nodes: nodes of the largest training graph, None where unknown.
         degrees: histogram of in-degrees (``gt.pna_degrees`` or measured), None where unknown.
         use_edge_attr: whether the pairs that the layer works on have attributes.
-        equivstable: whether the node encoder supplies ``state.stable_encoding``.
+        equivstable: whether an encoder asks local layers to gate messages by its ``state.stable_encoding``.
         full_graph: ``gt.full_graph``.
         gamma: ``gt.gamma``.
         ffn: ``gnn.ffn``.

@@ -110,7 +110,7 @@ class GPSBlock(nn.Module):
 
 
 def _local_layer(name: str, options: dict[str, Any], context: LayerContext) -> LocalLayer:
-    layer_class: type[LocalLayer] = registry.lookup("layers/local", name)
+    layer_class = registry.lookup(registry.LOCAL_LAYERS, name)
     wrong = [option for option in options if option not in registry.parameters(layer_class)]
     if wrong:
         raise unknown(f"argument of {name}", wrong[0], registry.parameters(layer_class))

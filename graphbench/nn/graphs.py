@@ -173,7 +173,7 @@ def _transformed(batch: GraphBatch, transforms: Transforms) -> GraphBatch:
     counts = torch.bincount(batch.ragged.graph_id[batch.edge_index[0]], minlength=batch.num_graphs)
     attr = None if batch.edge_attr is None else batch.edge_attr.cpu()
     store = GraphStore.from_arrays(list(batch.ragged.sizes), counts.cpu(), edges, edge_attr=attr)
-    built = {name: registry.lookup("transforms", name)(**dict(arguments)) for name, arguments in transforms}
+    built = {name: registry.lookup(registry.TRANSFORMS, name)(**dict(arguments)) for name, arguments in transforms}
     named = {_NAMES.get(name, name): transform for name, transform in built.items()}
     store = with_outputs(store, named, {name: transform(store) for name, transform in named.items()})
     return store.gather(range(store.num_graphs)).to(batch.device)

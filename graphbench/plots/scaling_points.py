@@ -236,7 +236,7 @@ def _too_large(smaller: Sequence[Point], nodes: int, budget: float, free: float)
 
 
 def _check(models: Sequence[str], sizes: Sequence[int], degree: float, width: int, budget: float, steps: int) -> None:
-    known = [*MODELS, *registry.names("layers/attention")]
+    known = [*MODELS, *registry.names(registry.ATTENTIONS)]
     for model in models:
         if model not in known:
             raise unknown("name in --models", model, known)

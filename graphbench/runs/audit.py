@@ -86,9 +86,9 @@ def _is_ambiguous(record: RunRecord) -> bool:
         return record.settings.get(key, baseline(key))
 
     family = str(setting("dataset.format"))
-    if not record.settings or "dataset.split" in record.settings or family not in registry.names("data/datasets"):
+    if not record.settings or "dataset.split" in record.settings or family not in registry.names(registry.DATASETS):
         return False
-    builder = registry.lookup("data/datasets", family)
+    builder = registry.lookup(registry.DATASETS, family)
     sizes = builder.default_sizes(str(setting("dataset.name")), str(setting("dataset.split_mode")))
     return bool(list(sizes) != baseline("dataset.split"))
 

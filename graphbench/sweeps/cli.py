@@ -132,14 +132,14 @@ def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | Non
 
 
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
-    entry, facts = planned.entry, planned.checked.description
+    entry, params = planned.entry, planned.checked.summary.params
     words = [*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))]
     command = shlex.join([*words, *(["--together"] if planned.together else [])])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     for status, count in planned.unfinished().items():
         runs += f", {count} {status}"
     return (
-        f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {facts['params']:,} parameters | "
+        f"{entry.label} | {planned.column} | {entry.config.name} | {runs} | {params:,} parameters | "
         f"{command} {shlex.join(entry.overrides)}".rstrip()
     )
 

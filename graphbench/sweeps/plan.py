@@ -52,7 +52,7 @@ class PlannedEntry:
     @property
     def column(self) -> str:
         """Column of the table: as written, or the data set."""
-        return self.entry.column or str(self.checked.description["dataset"])
+        return self.entry.column or self.checked.summary.dataset
 
     @property
     def log_file(self) -> Path:
@@ -184,7 +184,7 @@ def _check_table(sweep: Sweep, planned: Sequence[PlannedEntry]) -> None:
     """
     specs = []
     for one in planned:
-        dataset, runs = str(one.checked.description["dataset"]), [str(run.run_id) for run in one.checked.runs]
+        dataset, runs = one.checked.summary.dataset, [str(run.run_id) for run in one.checked.runs]
         specs.append(CellSpec.of_entry(sweep, one.entry, dataset=dataset, records=one.checked.folder, run_ids=runs))
         if sweep.published is not None:
             sweep.published.find(one.entry.label, dataset, one.entry.published, one.entry.where)
@@ -213,7 +213,7 @@ def _search(sweep: Sweep, entry: Entry, checked: Checked, trials: int) -> Search
         name_tag=tree.name_tag,
         config_hash=entry.config.hash,
         space=entry.search,
-        metric=str(checked.description["metric"]),
+        metric=checked.summary.metric,
         maximize=checked.maximize,
         trials=trials,
         pruner=sweep.pruner,

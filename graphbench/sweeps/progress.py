@@ -103,7 +103,7 @@ class SweepProgress:
         """The best row of every column by the mean validation of the runs that have ended here."""
         lines = []
         for column, rows in self._scores.items():
-            metric = registry.lookup("tasks/metrics", column.rpartition(" ")[2])
+            metric = registry.lookup(registry.METRICS, column.rpartition(" ")[2])
             means = {row: fmean(values) for row, values in rows.items()}
             row = (max if metric.maximize else min)(means, key=lambda name: means[name])
             lines.append(f"best so far on {column}: {row} {means[row]:.4f} (runs: {len(rows[row])})")

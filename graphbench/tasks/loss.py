@@ -11,7 +11,7 @@ from torch import Tensor
 from graphbench.contract import Capturable, broken, has_abstract_methods, versions, written_to
 from graphbench.errors import check_one_of
 from graphbench.ops.entrywise_loss import Kind, entrywise_loss
-from graphbench.registry import FromContext, components
+from graphbench.registry import LOSSES, FromContext, components
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.targets import align, check_kinds, check_labels, kind_of
 from graphbench.vocabulary import TaskKind
@@ -50,7 +50,7 @@ class Loss(Capturable, ABC):
         self.kind: TaskKind = kind_of(task_type, out_dim)
         if self.kind not in self.kinds:
             name = self.registered_name or type(self).__name__
-            fitting = [each.registered_name for each in components("tasks/losses") if self.kind in each.kinds]
+            fitting = [each.registered_name for each in components(LOSSES) if self.kind in each.kinds]
             raise ValueError(
                 f"the loss {name} is for {' and '.join(self.kinds)} tasks, this one is {self.kind}. "
                 f"Allowed: {', '.join(fitting)}"

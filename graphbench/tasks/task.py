@@ -182,10 +182,10 @@ class Task:
         return self._is_metric(name) and (self.metrics.get(name) or self._metric(name)).maximize
 
     def _metric(self, name: str) -> Metric:
-        return registry.construct(registry.lookup("tasks/metrics", name), {}, self._context)
+        return registry.construct(registry.lookup(registry.METRICS, name), {}, self._context)
 
     def _is_metric(self, name: str) -> bool:
-        return name in self.metrics or name in registry.names("tasks/metrics")
+        return name in self.metrics or name in registry.names(registry.METRICS)
 
     def _mean(self, name: str, values: Tensor) -> float:
         try:

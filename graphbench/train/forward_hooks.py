@@ -89,8 +89,8 @@ def attention_weights(model: nn.Module, forward: Callable[[], Any]) -> dict[str,
 
 
 def _no_weights() -> UserError:
-    rooms = map(registry.components, ("layers/attention", "layers/blocks"))
-    with_weights = [each.registered_name for room in rooms for each in room if issubclass(each, HasAttentionWeights)]
+    layers = [*registry.components(registry.ATTENTIONS), *registry.components(registry.BLOCKS)]
+    with_weights = [each.registered_name for each in layers if issubclass(each, HasAttentionWeights)]
     return UserError(
         f"no layer of this model gives its attention weights. {', '.join(with_weights)} do, where their arguments "
         "leave a matrix of all pairs, and one of yours that inherits graphbench.contract.HasAttentionWeights. Linear "

@@ -26,19 +26,19 @@ def _lists(splits: Splits) -> list[list[int]]:
 
 
 def test_random_covers_everything_and_depends_on_the_seed() -> None:
-    made = make_splits("random", num_examples=100, seed=3)
+    made = make_splits("random", SplitRequest(100, seed=3))
     assert _sizes(made) == (80, 10, 10)
     assert sorted(number for part in _lists(made) for number in part) == list(range(100))
-    assert _lists(made) == _lists(make_splits("random", num_examples=100, seed=3))
-    assert _lists(made) != _lists(make_splits("random", num_examples=100, seed=4))
+    assert _lists(made) == _lists(make_splits("random", SplitRequest(100, seed=3)))
+    assert _lists(made) != _lists(make_splits("random", SplitRequest(100, seed=4)))
 
 
 def test_random_by_counts_leaves_the_rest_out() -> None:
-    assert _sizes(make_splits("random", num_examples=100, sizes=[10, 20, 30])) == (10, 20, 30)
+    assert _sizes(make_splits("random", SplitRequest(100, sizes=[10, 20, 30]))) == (10, 20, 30)
 
 
 def test_random_per_class_is_the_protocol_of_the_sgformer_release() -> None:
-    made = make_splits("random-class", num_examples=100, labels=LABELS, sizes=[5, 20, 30], seed=123)
+    made = make_splits("random-class", SplitRequest(100, labels=LABELS, sizes=[5, 20, 30], seed=123))
     assert _sizes(made) == (20, 20, 30)
     assert torch.bincount(LABELS[made.train]).tolist() == [5, 5, 5, 5]
     # the same draws, written down step by step with torch's global generator
@@ -55,7 +55,7 @@ def test_random_per_class_is_the_protocol_of_the_sgformer_release() -> None:
 
 def test_random_per_class_leaves_unlabelled_examples_out() -> None:
     labels = torch.where(torch.arange(100) < 40, torch.tensor(-1), LABELS)
-    made = make_splits("random-class", num_examples=100, labels=labels, sizes=[2, 10, 10])
+    made = make_splits("random-class", SplitRequest(100, labels=labels, sizes=[2, 10, 10]))
     assert min(int(index.min()) for index in made.parts().values()) >= 40
 
 
@@ -64,19 +64,19 @@ def test_one_permutation_is_the_split_of_linkx_and_sgformer() -> None:
     np.random.seed(123)  # noqa: NPY002 (the releases draw from the global generator)
     for index in range(3):  # one permutation per run
         order = np.random.permutation(100).tolist()  # noqa: NPY002
-        made = make_splits("random-permutation", sizes=[0.2, 0.25, 0.55], index=index, **arguments)
+        made = make_splits("random-permutation", SplitRequest(sizes=[0.2, 0.25, 0.55], index=index, **arguments))
         assert _lists(made) == [order[:20], order[20:45], order[45:]]
-    smaller = make_splits("random-permutation", sizes=[0.1, 0.25, 0.65], index=2, **arguments)
+    smaller = make_splits("random-permutation", SplitRequest(sizes=[0.1, 0.25, 0.65], index=2, **arguments))
     assert set(smaller.train.tolist()) < set(made.train.tolist())
 
 
 def test_random_split_is_that_of_pytorch() -> None:
     torch.manual_seed(12344)  # as a script does it that splits first of all
     parts = torch.utils.data.random_split(range(103), [82, 10, 11])
-    made = make_splits("random-split", num_examples=103, sizes=[0.8, 0.1, 0.1], seed=12344)
+    made = make_splits("random-split", SplitRequest(103, sizes=[0.8, 0.1, 0.1], seed=12344))
     assert _lists(made) == [list(part.indices) for part in parts]
     labels = torch.arange(103) % 3 - 1
-    made = make_splits("random-split", num_examples=103, labels=labels, sizes=[0.8, 0.1, 0.1], seed=12344)
+    made = make_splits("random-split", SplitRequest(103, labels=labels, sizes=[0.8, 0.1, 0.1], seed=12344))
     assert all(bool((labels[index] >= 0).all()) for index in made.parts().values())
 
 
@@ -86,33 +86,33 @@ def test_folds_are_those_of_graphgps() -> None:
         for _, held in StratifiedKFold(5, shuffle=True, random_state=123).split(np.zeros(100), LABELS.numpy())
     ]
     for index in range(5):
-        made = make_splits("cv-stratifiedkfold-5", num_examples=100, labels=LABELS, index=index, seed=index)
+        made = make_splits("cv-stratifiedkfold-5", SplitRequest(100, labels=LABELS, index=index, seed=index))
         assert made.test.tolist() == folds[index]
         assert made.val.tolist() == folds[(index + 1) % 5]
         assert _sizes(made) == (60, 20, 20)
 
 
 def test_plain_folds_together_test_everything_once() -> None:
-    tested = [make_splits("cv-kfold-7", num_examples=20, index=index).test for index in range(7)]
+    tested = [make_splits("cv-kfold-7", SplitRequest(20, index=index)).test for index in range(7)]
     assert sorted(torch.cat(tested).tolist()) == list(range(20))
 
 
 def test_sliced_and_counted() -> None:
-    sliced = make_splits("sliced", num_examples=10, sizes=[[0, 4], [5, 7], [8, 10]])
+    sliced = make_splits("sliced", SplitRequest(10, sizes=[[0, 4], [5, 7], [8, 10]]))
     assert _lists(sliced) == [[0, 1, 2, 3], [5, 6], [8, 9]]
-    assert _lists(make_splits("fixed", num_examples=10, sizes=[4, 2, 1])) == [[0, 1, 2, 3], [4, 5], [6]]
+    assert _lists(make_splits("fixed", SplitRequest(10, sizes=[4, 2, 1]))) == [[0, 1, 2, 3], [4, 5], [6]]
 
 
 def test_split_file(tmp_path: Path) -> None:
     file = tmp_path / "split.json"
     file.write_text(json.dumps({"train": [3, 1], "val": [0], "test": [2]}))
-    assert _lists(make_splits("fixed", num_examples=4, split_file=file)) == [[3, 1], [0], [2]]
+    assert _lists(make_splits("fixed", SplitRequest(4, split_file=file))) == [[3, 1], [0], [2]]
 
 
 def test_published_splits_are_chosen_by_index() -> None:
     published = {"standard": (Splits.of([0], [1], [2]), Splits.of([2], [1], [0]))}
-    assert make_splits("standard", num_examples=3, published=published, index=1).train.tolist() == [2]
-    assert make_splits("public", num_examples=3, published=published).train.tolist() == [0]
+    assert make_splits("standard", SplitRequest(3, published=published, index=1)).train.tolist() == [2]
+    assert make_splits("public", SplitRequest(3, published=published)).train.tolist() == [0]
 
 
 def test_masks_become_numbers() -> None:
@@ -171,9 +171,10 @@ def test_masks_become_numbers() -> None:
     ],
 )
 def test_every_mistake_has_its_message(arguments: dict[str, Any], message: str) -> None:
-    given = {"num_examples": 100, "labels": LABELS, "where": "c.yaml:3"} | arguments
+    given = {"num_examples": 100, "labels": LABELS, "allowed": None} | arguments
+    mode, allowed = given.pop("mode"), given.pop("allowed")
     with pytest.raises(UserError, match=message) as caught:
-        make_splits(given.pop("mode"), **given)
+        make_splits(mode, SplitRequest(**given), allowed=allowed, where="c.yaml:3")
     assert str(caught.value).startswith("c.yaml:3: ")
 
 
@@ -195,17 +196,17 @@ def test_bad_split_files_are_refused(tmp_path: Path, content: str, message: str)
     file = tmp_path / "split.json"
     file.write_text(content)
     with pytest.raises(UserError, match=message):
-        make_splits("fixed", num_examples=3, split_file=file)
+        make_splits("fixed", SplitRequest(3, split_file=file))
 
 
 @pytest.mark.parametrize("sizes", [[0.5, 0.25, 0.25], [20, 20, 20]])
 def test_random_leaves_unlabelled_examples_out(sizes: list[Any]) -> None:
     labels = torch.where(torch.arange(100) < 40, torch.tensor(-1), LABELS)
-    made = make_splits("random", num_examples=100, labels=labels, sizes=sizes)
+    made = make_splits("random", SplitRequest(100, labels=labels, sizes=sizes))
     assert sum(_sizes(made)) == 60
     assert min(int(index.min()) for index in made.parts().values()) >= 40
     with pytest.raises(UserError, match="asks for 90 examples, the data set has 60"):
-        make_splits("random", num_examples=100, labels=labels, sizes=[30, 30, 30])
+        make_splits("random", SplitRequest(100, labels=labels, sizes=[30, 30, 30]))
 
 
 @pytest.mark.parametrize("mode", ["cv-kfold-5", "cv-stratifiedkfold-5", "random", "random-split", "random-permutation"])
@@ -213,7 +214,7 @@ def test_random_leaves_unlabelled_examples_out(sizes: list[Any]) -> None:
 def test_what_is_drawn_leaves_unlabelled_examples_out(mode: str, kind: torch.dtype) -> None:
     unlabelled = torch.arange(100) % 5 == 1
     labels = LABELS.to(kind).masked_fill(unlabelled, math.nan if kind.is_floating_point else -1)
-    made = make_splits(mode, num_examples=100, labels=labels)
+    made = make_splits(mode, SplitRequest(100, labels=labels))
     assert torch.cat(list(made.parts().values())).sort().values.tolist() == (~unlabelled).nonzero().view(-1).tolist()
 
 
@@ -221,17 +222,17 @@ def test_random_takes_all_where_targets_are_no_classes() -> None:
     some = torch.rand(100, 2)
     some[::2, 1] = math.nan
     for labels in (None, -torch.rand(100), some, torch.zeros(100, 3).long()):
-        assert sum(_sizes(make_splits("random", num_examples=100, labels=labels))) == 100
+        assert sum(_sizes(make_splits("random", SplitRequest(100, labels=labels)))) == 100
 
 
 def test_a_data_set_may_bring_a_recipe_instead_of_splits() -> None:
     def recipe(request: SplitRequest) -> Splits:
         return Splits.of([request.seed], [request.seed + 1], [request.num_examples - 1])
 
-    made = make_splits("standard", num_examples=9, seed=4, published={"standard": recipe})
+    made = make_splits("standard", SplitRequest(9, seed=4, published={"standard": recipe}))
     assert _lists(made) == [[4], [5], [8]]
     with pytest.raises(UserError, match="drawn at random, one per seed; split_index must be 0, received 2"):
-        make_splits("standard", num_examples=9, index=2, published={"standard": recipe})
+        make_splits("standard", SplitRequest(9, index=2, published={"standard": recipe}))
 
 
 def test_mask_files(tmp_path: Path) -> None:
@@ -248,10 +249,10 @@ def test_mask_files(tmp_path: Path) -> None:
 def test_real_numbers_are_no_classes(mode: str) -> None:
     targets = torch.tensor([0.2, 1.7, 0.4, 1.1] * 10)
     with pytest.raises(UserError, match=r"needs classes, .*this data set are real numbers, e\.g\. 0\.2"):
-        make_splits(mode, num_examples=40, labels=targets, sizes=[1, 2, 2])
+        make_splits(mode, SplitRequest(40, labels=targets, sizes=[1, 2, 2]))
     whole = targets.round()
     whole[0] = torch.nan if mode == "random-class" else 0  # without a label
-    make_splits(mode, num_examples=40, labels=whole, sizes=[1, 2, 2])
+    make_splits(mode, SplitRequest(40, labels=whole, sizes=[1, 2, 2]))
 
 
 def test_shares_of_the_training_examples_lie_inside_each_other() -> None:

@@ -32,7 +32,7 @@ def test_a_run_over_splits_takes_the_run_of_its_first_split(tmp_path: Path) -> N
     path = tmp_path / "x.yaml"
     path.write_text(folds.replace("layers: 1, ", ""))
     overrides = ["pretrained.dir", str(tmp_path / "stored"), "run_multiple_splits", "[3, 4]"]
-    assert len(describe(load_config(path, overrides))["layers"]) == 2
+    assert len(describe(load_config(path, overrides)).layers) == 2
 
 
 def test_an_architecture_need_not_be_adopted(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_an_architecture_need_not_be_adopted(tmp_path: Path) -> None:
     overrides = ["pretrained.dir", str(tmp_path / "stored")]
     own = load_config(path, [*overrides, "pretrained.adopt_architecture", "false"])
     assert adopt_pretrained(own, 0) is own
-    assert len(describe(load_config(path, overrides))["layers"]) == 2
-    assert len(describe(own)["layers"]) == own.tree.gt.layers == 3
+    assert len(describe(load_config(path, overrides)).layers) == 2
+    assert len(describe(own).layers) == own.tree.gt.layers == 3
 
 
 def test_a_run_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_run_that_is_not_there_yet(tmp_path: Path) -> None:
     path.write_text(ZINC)
     overrides = ["pretrained.dir", str(tmp_path / "dfi")]
     own = load_config(path, [*overrides, "pretrained.adopt_architecture", "false"])
-    assert len(describe(own)["layers"]) == 1
+    assert len(describe(own).layers) == 1
     missing = r"dfi is no run directory, and it holds no run\. Train one first: main\.py --cfg NAME\.yaml"
     with pytest.raises(UserError, match=missing):
         adopt_pretrained(own, 0)

@@ -11,6 +11,7 @@ import torch
 
 from graphbench import registry
 from graphbench.config import load_config
+from graphbench.encoders.positional.equiv_stable_lap_pe import EquivStableLapPE
 from graphbench.errors import UserError
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
@@ -142,6 +143,8 @@ def test_biases_of_pairs_add_up_in_any_order(names: str, tmp_path: Path) -> None
         ("HopMask posenc_HopMask.enable true gt.layer_type None+BiasedTransformer", False),
         (f"EquivStableLapPE {STABLE} gt.layer_type GCN+Transformer", True),
         (f"EquivStableLapPE {STABLE}", False),
+        (f"WavePE {WAVES}", True),
+        (f"WavePE {WAVES} gt.GINE.equivstable true", False),
         ("RRWP posenc_RRWP.enable true", True),
         ("RRWP posenc_RRWP.enable true gt.layer_type GritTransformer", False),
     ],
@@ -149,8 +152,19 @@ def test_biases_of_pairs_add_up_in_any_order(names: str, tmp_path: Path) -> None
 def test_what_no_layer_reads_is_told(overrides: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
     config = load_config(ZINC, f"graphormer.num_heads 4 dataset.node_encoder_name TypeDictNode+{overrides}".split())
     describe(config)
-    assert ("which none of these layers reads" in caplog.text) == told
+    assert ("which none of these layers reads" in caplog.text) == ("this state has no effect" in caplog.text) == told
     assert any("which none of these layers reads" in notice for notice in check(config).config.notices) == told
+
+
+def test_an_encoder_of_a_plug_in_may_ask_local_layers_for_gates() -> None:
+    registry.register("Mine", namespace="encoders/positional")(type("Mine", (EquivStableLapPE,), {}))
+    mine = "dataset.node_encoder_name TypeDictNode+Mine posenc_Mine.enable true".split()
+    try:
+        described = describe(load_config(ZINC, mine))
+        plain = describe(load_config(ZINC, [*mine, "gt.GINE.equivstable", "false"]))
+    finally:
+        registry.forget("encoders/positional", "Mine")
+    assert described.params > plain.params
 
 
 def test_a_split_file_that_nothing_would_read_is_refused() -> None:

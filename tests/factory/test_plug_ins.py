@@ -75,9 +75,9 @@ def test_every_model_checks_what_a_layer_returns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("switch", ["true", "false"])
 def test_keys_of_bigbird_reach_bigbird_alone(switch: str) -> None:
     override = ["gt.bigbird.use_bias", switch]
-    assert describe(load_config(ROOT / "configs/gnnbench/san-cluster.yaml", override))["params"] == 522_662
+    assert describe(load_config(ROOT / "configs/gnnbench/san-cluster.yaml", override)).params == 522_662
     of_bigbird = [*override, "gt.layer_type", "CustomGatedGCN+BigBird"]
     dim, layers = 32, 2
-    plain = describe(load_config(ROOT / "configs/quickstart.yaml", [*of_bigbird[2:]]))["params"]
+    plain = describe(load_config(ROOT / "configs/quickstart.yaml", [*of_bigbird[2:]])).params
     biases = 3 * dim * layers if switch == "true" else 0
-    assert describe(load_config(ROOT / "configs/quickstart.yaml", of_bigbird))["params"] == plain + biases
+    assert describe(load_config(ROOT / "configs/quickstart.yaml", of_bigbird)).params == plain + biases

@@ -197,7 +197,7 @@ def test_plug_ins_that_cannot_work_in_blocks_are_found_out(
 ) -> None:
     (tmp_path / "two_hops.py").write_text(TWO_HOPS)
     plugins = ["plugins", f"['{tmp_path / 'two_hops.py'}']"]
-    assert describe(load_config(ACTOR, [*plugins, *overrides.split()]))["params"] > 0
+    assert describe(load_config(ACTOR, [*plugins, *overrides.split()])).params > 0
     with pytest.raises(UserError, match=message):
         describe(load_config(ACTOR, [*plugins, *overrides.split(), *BLOCKS.split()]))
 

@@ -256,7 +256,7 @@ def test_gine_with_distance_gates_by_hand() -> None:
 @pytest.mark.parametrize("kind", [CustomGatedGCN, GINE])
 def test_gated_messages_need_the_encoding(kind: Any) -> None:
     batch = plain_batch()
-    with pytest.raises(ValueError, match=r"add one of them to dataset\.node_encoder_name"):
+    with pytest.raises(ValueError, match=r"no encoder has supplied: name one that does in dataset\.node_encoder_name"):
         kind(6, 6, dim_edge=6, equivstable=True).double()(batch.x, batch.edge_attr, batch)
 
 

@@ -258,7 +258,7 @@ def test_parameters_are_those_of_the_release() -> None:
     attention, network, norms = 4 * dim * (dim + 1) + heads * (orders + 1), 2 * dim * (dim + 1), 4 * dim
     released = (features + 1) * dim + layers * (attention + network + norms) + 2 * dim + (dim + 1) * classes
     released += dim + orders
-    count = describe(load_config(ROOT / "configs/nodes/ans-gt-cora.yaml", []))["params"]
+    count = describe(load_config(ROOT / "configs/nodes/ans-gt-cora.yaml", [])).params
     assert count == released - layers * heads
 
 

@@ -123,7 +123,7 @@ SHIPPED = sorted(path for path in CONFIGS.glob("*/geco-*.yaml") if path.parent.n
 
 
 def params(path: Path) -> int:
-    return describe(load_config(path))["params"]
+    return describe(load_config(path)).params
 
 
 def test_parameters_are_those_the_paper_allows() -> None:

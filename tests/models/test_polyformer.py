@@ -92,7 +92,7 @@ def test_count_is_that_of_the_released_program() -> None:
     feed_forward = 2 * 256 + 2 * 256 * 32 + 32 + 256
     maps = [nn.Linear(2325, 256), nn.Linear(256, 256), nn.Linear(256, 5)]
     expected = 4 * (attention + feed_forward) + sum(each.numel() for part in maps for each in part.parameters())
-    assert describe(load_config(ROOT / "configs/nodes/polyformer-chameleon.yaml"))["params"] == expected
+    assert describe(load_config(ROOT / "configs/nodes/polyformer-chameleon.yaml")).params == expected
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def gred_count(layers: int, d: int, v: int, tables: int, out: int, hidden: bool)
 )
 def test_count_is_that_of_the_released_program(path: str, count: int) -> None:
     config = load_config(ROOT / f"configs/{path}.yaml", ["ogb_atom_vocabulary", "5"])
-    assert describe(config)["params"] == count
+    assert describe(config).params == count
 
 
 @pytest.mark.parametrize(

@@ -156,4 +156,4 @@ def test_count_is_that_of_what_the_release_trains(
         parts.append(convolution(reads, width))
         parts += [part(width) if part is nn.BatchNorm1d else part(reads, width) for part in surroundings]
     expected = sum(each.numel() for part in parts for each in part.parameters())
-    assert describe(load_config(ROOT / f"configs/nodes/tuned-{name}.yaml"))["params"] == expected
+    assert describe(load_config(ROOT / f"configs/nodes/tuned-{name}.yaml")).params == expected

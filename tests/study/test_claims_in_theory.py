@@ -159,9 +159,9 @@ def test_the_printed_count_of_peptides_func_does_not_follow_from_its_settings() 
     func, struct = (
         describe(load_config(ROOT / f"configs/lrgb/sfi-peptides-{task}.yaml")) for task in ("func", "struct")
     )
-    assert struct["params"] == 3_819_425
-    assert func["params"] != 2_929_009
-    assert abs(func["params"] - struct["params"]) < 1000  # one class less in the head
+    assert struct.params == 3_819_425
+    assert func.params != 2_929_009
+    assert abs(func.params - struct.params) < 1000  # one class less in the head
 
 
 def test_equal_weights_at_equal_distance_are_message_passing_over_hops() -> None:

@@ -172,7 +172,7 @@ def test_the_architecture_of_an_entry_is_adopted_before_it_is_trained(tmp_path: 
     as_trained = check(second.entry.config)  # as main.py does it, from the folder
     assert as_trained.config.tree.gnn.act == "elu"
     assert second.checked.config.hash == as_trained.config.hash
-    assert second.checked.description == as_trained.description
+    assert second.checked.summary == as_trained.summary
 
 
 @pytest.mark.parametrize("state", ["other weights", "other configuration", "unfinished"])

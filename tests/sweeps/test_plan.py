@@ -14,6 +14,7 @@ from rich.console import Console
 
 from graphbench.config import load_config
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from graphbench.preflight import check
 from graphbench.published.table import COLUMNS
@@ -301,23 +302,23 @@ def test_a_terminal_shows_what_is_running_and_what_failed(tmp_path: Path) -> Non
 @pytest.mark.parametrize("num_examples", [101, 890, 2708])
 def test_training_shares_lie_inside_each_other_and_leave_the_rest_alone(num_examples: int) -> None:
     for seed in (0, 123):
-        whole = larger = make_splits("random", num_examples=num_examples, seed=seed, sizes=[0.5, 0.25, 0.25])
+        whole = larger = make_splits("random", SplitRequest(num_examples, seed=seed, sizes=[0.5, 0.25, 0.25]))
         for share in (0.4, 0.3, 0.2, 0.1, 0.05, 0.04, 0.03, 0.02, 0.01):
-            split = make_splits("random", num_examples=num_examples, seed=seed, sizes=[share, 0.25, 0.25])
+            split = make_splits("random", SplitRequest(num_examples, seed=seed, sizes=[share, 0.25, 0.25]))
             assert split.train.numel() == int(round(share * 100) * num_examples // 100)
             assert split.val.equal(whole.val)
             assert split.test.equal(whole.test)
             assert set(split.train.tolist()) <= set(larger.train.tolist())
             larger = split
-    other = make_splits("random", num_examples=num_examples, seed=1, sizes=[0.5, 0.25, 0.25])
+    other = make_splits("random", SplitRequest(num_examples, seed=1, sizes=[0.5, 0.25, 0.25]))
     assert not other.test.equal(whole.test)
 
 
 def test_a_share_of_nothing_is_refused() -> None:
     with pytest.raises(UserError, match=r"split_mode 'random': 0.001 of 100 examples is no training example at all\."):
-        make_splits("random", num_examples=100, seed=0, sizes=[0.001, 0.25, 0.25])
+        make_splits("random", SplitRequest(100, seed=0, sizes=[0.001, 0.25, 0.25]))
     with pytest.raises(UserError, match=r"must be positive and add up to 1 at most, received \[0.6, 0.25, 0.25\]"):
-        make_splits("random", num_examples=100, seed=0, sizes=[0.6, 0.25, 0.25])
+        make_splits("random", SplitRequest(100, seed=0, sizes=[0.6, 0.25, 0.25]))
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])

@@ -72,6 +72,8 @@ class CustomGraphs(DatasetBuilder):
         edge_types: categories per column of integer edge features; None: largest value seen, plus one.
     """
 
+    published_files = False
+
     def __init__(
         self,
         name: FromContext[str],
@@ -96,7 +98,7 @@ class CustomGraphs(DatasetBuilder):
         self.transductive = transductive and task == "node"
         self.path, self.function = path, function
         self.metric = metric or _DEFAULT_METRIC.get(task_type, "accuracy")
-        self.maximize = bool(registry.lookup("tasks/metrics", self.metric).maximize)
+        self.maximize = bool(registry.lookup(registry.METRICS, self.metric).maximize)
         self.types = {"node": node_types, "edge": edge_types}
 
     @property

@@ -43,7 +43,7 @@ class EgoGraphs(DatasetBuilder):
         check_at_least(1, depth=depth, neighbors=neighbors)
         super().__init__(name)
         source, own_name = _SOURCES[self.name]
-        builder = registry.lookup("data/datasets", source)
+        builder = registry.lookup(registry.DATASETS, source)
         self.source: DatasetBuilder = builder(own_name)
         self.depth, self.neighbors, self.seed = depth, neighbors, seed
 

@@ -36,6 +36,7 @@ class ErdosRenyi(DatasetBuilder):
     """
 
     names = ("none", "ErdosRenyi")
+    published_files = False
 
     def __init__(
         self,

@@ -92,6 +92,7 @@ class GeneratedLike(DatasetBuilder):
     """
 
     names = tuple(_SHAPES)
+    published_files = False
 
     def __init__(
         self, name: FromContext[str], *, scale: float = 1.0, degree: float | None = None, seed: int = 0

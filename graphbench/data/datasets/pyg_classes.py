@@ -51,6 +51,7 @@ class LibraryDataset(CustomGraphs):
     """
 
     library_class: ClassVar[type]
+    published_files = True
 
     def __init__(
         self, name: str, task: str, task_type: str, transductive: bool, metric: str | None = None, **options: Any

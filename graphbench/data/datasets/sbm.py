@@ -52,6 +52,7 @@ class SBM(DatasetBuilder):
     """
 
     names = tuple(_PUBLISHED)
+    published_files = False
 
     def __init__(
         self,

@@ -41,6 +41,7 @@ class EquivStableLapPE(BatchEncoder):
     capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "LaplacianPE"
     supplies = "stable_encoding"
+    gates_local_layers = True
 
     def __init__(self, dim: FromContext[int], *, max_freqs: int = 10, raw_norm_type: str = "none") -> None:
         super().__init__()

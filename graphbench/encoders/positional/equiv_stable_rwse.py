@@ -38,6 +38,7 @@ class EquivStableRWSE(BatchEncoder):
     capturable: ClassVar[bool] = True
     transform: ClassVar[str | None] = "RandomWalkSE"
     supplies = "stable_encoding"
+    gates_local_layers = True
 
     def __init__(self, times: list[int], *, raw_norm_type: str = "none") -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class StructureExtractor(nn.Module):
 
     def __init__(self, dim: int, dim_edge: int, gnn_type: str, hops: int, towers: int) -> None:
         super().__init__()
-        layer = registry.lookup("layers/local", gnn_type)
+        layer = registry.lookup(registry.LOCAL_LAYERS, gnn_type)
         widths = {"dim_in": dim, "dim_out": dim, "dim_edge": dim_edge, "towers": towers}
         known = {name: value for name, value in widths.items() if name in registry.parameters(layer)}
         self.layers: Modules[LocalLayer] = Modules(registry.construct(layer, known) for _ in range(hops))
@@ -109,7 +109,7 @@ class SATLayer(Block, HasAttentionWeights):
         check_multiple(dim=dim, heads=heads)
         check_one_of(("batch", "layer"), norm=norm)
         check_at_least(0, hops=hops)
-        if registry.lookup("layers/local", gnn_type).needs_edges and not use_edge_attr:
+        if registry.lookup(registry.LOCAL_LAYERS, gnn_type).needs_edges and not use_edge_attr:
             raise ArgumentError("gnn_type", f"{gnn_type} reads edge states, and nothing supplies them")
         self.heads = heads
         self.attn_dropout = dropout

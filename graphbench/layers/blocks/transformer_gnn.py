@@ -106,7 +106,7 @@ class TransformerGNN(Block, TiesParameters):
 
 
 def _local(name: str, dim: int, heads: int) -> LocalLayer:
-    layer = registry.lookup("layers/local", name)
+    layer = registry.lookup(registry.LOCAL_LAYERS, name)
     known = registry.parameters(layer)
     arguments = {"dim_in": dim, "dim_out": dim, "heads": heads}
     return registry.construct(layer, {key: value for key, value in arguments.items() if key in known})

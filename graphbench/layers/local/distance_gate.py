@@ -33,8 +33,8 @@ class DistanceGate(nn.Sequential):
         p = batch.state.stable_encoding
         if p is None:
             raise ValueError(
-                "equivstable reads the encoding of EquivStableLapPE or EquivStableRWSE, which the batch lacks: "
-                "add one of them to dataset.node_encoder_name"
+                "equivstable reads batch.state.stable_encoding, which no encoder has supplied: name one that does in "
+                "dataset.node_encoder_name, e.g. EquivStableRWSE"
             )
         gate = (gather(adj, p, "source") - gather(adj, p, "target")).square().sum(1, keepdim=True)
         for layer in self:

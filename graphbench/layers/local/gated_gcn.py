@@ -39,7 +39,7 @@ class GatedGCNCore(GraphLayer):
         act: activation.
         residual: add the old states, where their width is that of the new ones.
         edge_residual: add the old edge states; None: as ``residual``.
-        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
+        equivstable: gate messages by the distance of ``state.stable_encoding``, e.g. of ``EquivStableLapPE``.
         update_edges: False: e' = e, and ``edge_norm`` is not used; it counts among the parameters all the same, as in
             Gradformer's released code.
         residual_again: the block around the layer adds the old states once more, as there.

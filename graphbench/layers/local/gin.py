@@ -79,7 +79,7 @@ class GINE(GIN):
         train_eps: learn ``eps``.
         mlp: ``"two_maps"`` as above; ``"norm_and_map"``: BatchNorm and one linear map, as in the re-tuned baselines
             of https://arxiv.org/abs/2309.00367.
-        equivstable: gate messages by the distance of the encoding that ``EquivStableLapPE`` or ``-RWSE`` supplies.
+        equivstable: gate messages by the distance of ``state.stable_encoding``, e.g. of ``EquivStableLapPE``.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e.

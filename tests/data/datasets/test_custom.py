@@ -14,6 +14,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import ArgumentError, UserError
 from tests.dataset_case import TrainingCase
 from tests.paths import ROOT
@@ -58,10 +59,12 @@ def test_the_document_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         loaded = builder.load(Roots(tmp_path, (), tmp_path / "cache"))
         made = make_splits(
             dataset["split_mode"],
-            num_examples=loaded.num_examples,
-            labels=loaded.store.y,
-            split_file=dataset.get("split_file"),
-            sizes=dataset.get("split"),
+            SplitRequest(
+                loaded.num_examples,
+                labels=loaded.store.y,
+                split_file=dataset.get("split_file"),
+                sizes=dataset.get("split"),
+            ),
             allowed=loaded.card.split_modes,
         )
         assert min(len(part) for part in made.parts().values()) > 0

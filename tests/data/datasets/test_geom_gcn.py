@@ -15,6 +15,7 @@ from graphbench.data.datasets.geom_gcn import _FACTS, Actor, WebKB, WikipediaNet
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 from tests.dataset_case import PublishedCounts, TrainingCase
@@ -28,9 +29,7 @@ def _load(builder: DatasetBuilder, data_root: Path, tmp_path: Path) -> LoadedDat
 def _split_sizes(loaded: LoadedDataset, index: int = 0) -> list[int]:
     made = make_splits(
         "standard",
-        num_examples=loaded.num_examples,
-        index=index,
-        published=loaded.published,
+        SplitRequest(loaded.num_examples, index=index, published=loaded.published),
         allowed=loaded.card.split_modes,
     )
     return [len(part) for part in made.parts().values()]

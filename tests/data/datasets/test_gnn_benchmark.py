@@ -15,6 +15,7 @@ from torch_geometric.datasets import GNNBenchmarkDataset as Reference
 from graphbench.data.datasets.gnn_benchmark import GNNBenchmark
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
@@ -87,7 +88,7 @@ def test_circular_skip_links(roots: Roots) -> None:
     assert store.y.tolist() == [number % 10 for number in range(50)]
     folds = [
         make_splits(
-            "cv-stratifiedkfold-3", num_examples=50, labels=store.y, index=index, allowed=loaded.card.split_modes
+            "cv-stratifiedkfold-3", SplitRequest(50, labels=store.y, index=index), allowed=loaded.card.split_modes
         )
         for index in range(3)
     ]

@@ -10,6 +10,7 @@ from graphbench.data.datasets.heterophilous import _FACTS, HeterophilousGraph
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
 
@@ -19,7 +20,7 @@ def test_tolokers_has_the_published_counts(data_root: Path, tmp_path: Path) -> N
     batch = loaded.store.gather([0])
     assert (batch.num_nodes, batch.edge_index.shape[1], batch.x.shape[1]) == (11758, 2 * 519000, 10)
     assert (batch.x.dtype, batch.y.dtype) == (torch.float32, torch.int64)
-    made = [make_splits("standard", num_examples=11758, index=i, published=loaded.published) for i in range(10)]
+    made = [make_splits("standard", SplitRequest(11758, index=i, published=loaded.published)) for i in range(10)]
     assert {tuple(len(part) for part in split.parts().values()) for split in made} == {(5879, 2939, 2940)}
     assert (loaded.card.metric, loaded.card.out_dim) == ("auc", 1)
 

@@ -18,6 +18,7 @@ from graphbench.data.datasets.linkx_files import quantile_classes, read_split_di
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from graphbench.structures import as_dense
 from tests.dataset_case import PublishedCounts, TrainingCase
@@ -52,7 +53,7 @@ def test_published_counts_and_a_random_split_of_the_labelled(
     assert loaded.store.x.shape[1] == features
     labelled = int((loaded.store.y >= 0).sum())
     made = make_splits(
-        "random", num_examples=nodes, labels=loaded.store.y, sizes=[0.5, 0.25, 0.25], allowed=loaded.card.split_modes
+        "random", SplitRequest(nodes, labels=loaded.store.y, sizes=[0.5, 0.25, 0.25]), allowed=loaded.card.split_modes
     )
     assert sum(len(part) for part in made.parts().values()) == labelled < nodes
     assert all(int(loaded.store.y[part].min()) == 0 for part in made.parts().values())

@@ -15,6 +15,7 @@ from graphbench.data.datasets.ogb_mag import OGBMag
 from graphbench.data.files.roots import Roots
 from graphbench.data.single_graph import NodeFacts
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
 from tests.raw_files import rng, write_table
@@ -65,7 +66,7 @@ def test_one_graph_of_four_kinds(roots: Roots) -> None:
     np.testing.assert_allclose(store.x[9:, 4:], X, rtol=1e-6)
     assert not store.x[:9, 4:].any()
     assert store.y.tolist() == [-1] * 9 + [29 * paper for paper in range(12)]
-    split = make_splits("standard", num_examples=21, published=loaded.published, allowed=loaded.card.split_modes)
+    split = make_splits("standard", SplitRequest(21, published=loaded.published), allowed=loaded.card.split_modes)
     assert [part.tolist() for part in split.parts().values()] == [list(range(9, 17)), [17, 18], [19, 20]]
     relation, (source, target) = store.edge_attr.reshape(-1), store.edge_index.long()
     for forth in (0, 2, 4, 6):

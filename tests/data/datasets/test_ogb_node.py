@@ -51,7 +51,7 @@ def test_arxiv(arxiv: Path, tmp_path: Path) -> None:
     batch = loaded.store.gather([0])
     assert batch.x.tolist() == [[0.5, 1], [2, 3], [4, 5]]
     assert batch.y.tolist() == [7, 39, 0]
-    split = make_splits("standard", num_examples=3, published=loaded.published, allowed=loaded.card.split_modes)
+    split = make_splits("standard", SplitRequest(3, published=loaded.published), allowed=loaded.card.split_modes)
     assert [part.tolist() for part in split.parts().values()] == [[0], [1], [2]]
 
 

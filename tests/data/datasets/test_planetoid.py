@@ -13,6 +13,7 @@ from graphbench.data.datasets.planetoid import Planetoid
 from graphbench.data.files.planetoid import read_planetoid
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
 
@@ -34,7 +35,7 @@ def test_published_counts_and_public_split(
     assert store.x.shape == (nodes, features)
     assert set(store.x.unique().tolist()) == {0.0, 1.0}
     assert int(store.y.max()) + 1 == classes == loaded.card.out_dim
-    public = make_splits("standard", num_examples=loaded.num_examples, published=loaded.published)
+    public = make_splits("standard", SplitRequest(loaded.num_examples, published=loaded.published))
     assert [len(part) for part in public.parts().values()] == [train, 500, 1000]
     assert torch.bincount(store.y[public.train]).tolist() == [20] * classes
     assert not (tmp_path / "own").exists()  # nothing is copied, nothing is written
@@ -54,7 +55,9 @@ def test_the_files_are_read_as_pyg_reads_them(name: str, data_root: Path, tmp_pa
 def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) -> None:
     loaded = _load("Cora", data_root, tmp_path)
     splits = [
-        make_splits("geom-gcn", num_examples=2708, index=i, published=loaded.published, allowed=loaded.card.split_modes)
+        make_splits(
+            "geom-gcn", SplitRequest(2708, index=i, published=loaded.published), allowed=loaded.card.split_modes
+        )
         for i in range(10)
     ]
     assert len({tuple(split.test.tolist()) for split in splits}) == 10
@@ -64,7 +67,7 @@ def test_geom_gcn_splits_where_their_files_are(data_root: Path, tmp_path: Path) 
 
 def test_sgformer_protocol_on_the_real_labels(data_root: Path, tmp_path: Path) -> None:
     loaded = _load("Cora", data_root, tmp_path)
-    made = make_splits("random-class", num_examples=2708, labels=loaded.store.y, seed=123)
+    made = make_splits("random-class", SplitRequest(2708, labels=loaded.store.y, seed=123))
     assert [len(part) for part in made.parts().values()] == [140, 500, 1000]
 
 
@@ -82,7 +85,7 @@ def test_both_directions_no_self_loops(data_root: Path, tmp_path: Path) -> None:
 def test_standard_can_be_the_split_of_the_exphormer_release(data_root: Path, tmp_path: Path) -> None:
     loaded = _load("CiteSeer", data_root, tmp_path, train_percent=0.6)
     y = loaded.store.y
-    made = make_splits("standard", num_examples=len(y), labels=y, seed=3, published=loaded.published)
+    made = make_splits("standard", SplitRequest(len(y), labels=y, seed=3, published=loaded.published))
     torch.manual_seed(3)  # the release draws from the global generator, first thing after seeding
     train = torch.zeros(len(y), dtype=torch.bool)
     for label in range(6):

@@ -59,16 +59,17 @@ def test_edges_of_the_exphormer_release(photo: Path, tmp_path: Path) -> None:
 def test_standard_is_the_split_of_the_exphormer_release(photo: Path, tmp_path: Path) -> None:
     loaded = Amazon("photo").load(Roots(tmp_path, (), tmp_path / "cache"))
     made = make_splits(
-        "standard", num_examples=NODES, seed=5, sizes=[0.7, 0.2, 0.1], published=loaded.published,
+        "standard",
+        SplitRequest(NODES, seed=5, sizes=[0.7, 0.2, 0.1], published=loaded.published),
         allowed=loaded.card.split_modes,
-    )  # fmt: skip
+    )
     torch.manual_seed(5)  # the release draws from the global generator, first thing after seeding
     order = torch.randperm(NODES).tolist()
     held = int(NODES * (1 - 0.7) / 2)
     assert (made.val.tolist(), made.test.tolist()) == (order[:held], order[held : 2 * held])
     assert made.train.tolist() == order[2 * held :]
     with pytest.raises(UserError, match="split_index must be 0, received 1"):
-        make_splits("standard", num_examples=NODES, index=1, published=loaded.published)
+        make_splits("standard", SplitRequest(NODES, index=1, published=loaded.published))
 
 
 def test_share_is_60_percent_where_nothing_is_said() -> None:

@@ -12,6 +12,7 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.tu import TUDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from tests.dataset_case import PublishedCounts, TrainingCase
@@ -74,13 +75,13 @@ def test_labels_as_categories(data_root: Path, tmp_path: Path) -> None:
 def test_published_folds(data_root: Path, tmp_path: Path) -> None:
     loaded = _load("NCI1", data_root, tmp_path)
     made = [
-        make_splits("folds", num_examples=4110, index=i, published=loaded.published, allowed=loaded.card.split_modes)
+        make_splits("folds", SplitRequest(4110, index=i, published=loaded.published), allowed=loaded.card.split_modes)
         for i in range(10)
     ]
     assert sorted(torch.cat([split.test for split in made]).tolist()) == list(range(4110))
     assert all(sum(len(part) for part in split.parts().values()) == 4110 for split in made)
     cross = make_splits(
-        "cv-stratifiedkfold-10", num_examples=4110, labels=loaded.store.y, allowed=loaded.card.split_modes
+        "cv-stratifiedkfold-10", SplitRequest(4110, labels=loaded.store.y), allowed=loaded.card.split_modes
     )
     assert len(cross.test) == 411
 

@@ -16,6 +16,7 @@ from graphbench.data.builder import DatasetBuilder
 from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.data.split_protocols import make_splits
+from graphbench.data.splits import SplitRequest
 from tests.dataset_case import PublishedCounts, declared
 from tests.real_data import shared_cache
 
@@ -67,7 +68,7 @@ def test_loads_with_the_published_statistics(key: str, roots: Roots) -> None:
     assert len(standard) == (expected.splits if "standard" in card.split_modes else 0)
     assert {mode: len(splits) for mode, splits in loaded.published.items()}.items() <= card.split_counts.items()
     for index in range(len(standard)):
-        split = make_splits("standard", num_examples=loaded.num_examples, index=index, published=loaded.published)
+        split = make_splits("standard", SplitRequest(loaded.num_examples, index=index, published=loaded.published))
         if expected.split:
             assert tuple(len(part) for part in split.parts().values()) == expected.split
     info = card.info(store)
