@@ -17,6 +17,7 @@ place of ``.csv`` every table may be ``.parquet``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 ENDINGS = (".csv", ".parquet", ".json")
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
 """Texts that stand for a number that is not known."""
+_NO_NAME = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")
+"""What pandas calls a column without a name: in nearly all tables the index of the data frame that was written."""
 
 
 def is_table(path: Path) -> bool:
@@ -236,6 +239,10 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
         raise UserError(f"{path}: Parquet needs pyarrow: pip install 'graphbench-gt[parquet]'.") from None
     except (ValueError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: no table ({str(error).strip()}).") from None
+    for number, column in enumerate(table, 1):
+        if _NO_NAME.fullmatch(str(column)):
+            hint = "an index that pandas has written is left out by index=False"
+            raise UserError(f"{path}{':1' if path.suffix == '.csv' else ''}: column {number} has no name; {hint}.")
     missing = [column for column in needed if column not in table]
     if missing:
         hint = " Columns are separated by commas." if ";" in str(table.columns[0]) else ""
@@ -266,7 +273,10 @@ def _read_csv(path: Path, names: Collection[str]) -> pandas.DataFrame:
 
     columns = pandas.read_csv(path, nrows=0).columns
     empty = {column: [""] if column in names or str(column).lower() == "smiles" else _MISSING for column in columns}
-    return pandas.read_csv(path, na_values=empty, keep_default_na=False)
+    table = pandas.read_csv(path, na_values=empty, keep_default_na=False)
+    if not isinstance(table.index, pandas.RangeIndex):  # which then are the values before those of the first column
+        raise ValueError("its lines have more values than line 1 has names of columns")
+    return table
 
 
 def _named_alike(columns: Sequence[tuple[pandas.DataFrame, str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -182,6 +183,22 @@ def test_networkx_json(tmp_path: Path) -> None:
 def test_what_does_not_fit(tmp_path: Path, change: dict[str, str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         _load(_folder(tmp_path, **change))
+
+
+def test_columns_without_a_name_are_no_features_and_no_targets(tmp_path: Path) -> None:
+    frames = {"nodes": NODES, "edges": EDGES, "graphs": GRAPHS, "molecules": SMILES}
+    for name, text in frames.items():
+        folder = _folder(tmp_path)
+        table = folder / f"{name}.csv"
+        pandas.read_csv(io.StringIO(text)).to_csv(table)
+        with pytest.raises(UserError, match=rf"{name}.csv:1: column 1 has no name; an index .* by index=False\.$"):
+            _load(table if name == "molecules" else folder)
+        pandas.read_csv(table).to_csv(table, index=False)  # which makes a name of what pandas calls it
+        with pytest.raises(UserError, match=rf"{name}.csv:1: column 1 has no name"):
+            _load(table if name == "molecules" else folder)
+    nodes = NODES.replace("\n", ",\n").replace(",\n", "\n", 1)
+    with pytest.raises(UserError, match=r"nodes.csv: no table \(its lines have more values than line 1 has names"):
+        _load(_folder(tmp_path, nodes=nodes))
 
 
 def test_a_csv_file_alone_is_a_table_of_molecules(tmp_path: Path) -> None:
