@@ -241,6 +241,23 @@ def test_attention_weights_are_by_layer_and_graph_whatever_the_batches(trained: 
         torch.testing.assert_close(ours, one)
 
 
+@pytest.mark.parametrize("trained", ["graph classification"], indirect=True)
+def test_sequences_of_words_are_no_predictions_of_graphs(
+    trained: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, graphs, _ = trained
+    model = graphbench.load_run("results/rings/0")
+    words = dataclasses.replace(model, info=dataclasses.replace(model.info, task_type="subtoken_prediction"))
+    store = model.examples(graphs).store
+    for ask in (words.predict, words.calibrate, lambda _: words.of_store(store)):
+        with pytest.raises(UserError, match=r"results/rings/0: its model predicts sequences of words"):
+            ask(graphs)
+    assert words.embeddings(graphs).graphs is not None
+    monkeypatch.setattr("graphbench.predict.trained.load_run", lambda folder: words)
+    assert cli.main(["results/rings/0", "nowhere.pt"]) == 2
+    assert "sequences of words" in capsys.readouterr().err, "before the graphs are read"
+
+
 def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.test_main import ROOT
 
