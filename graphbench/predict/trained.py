@@ -367,13 +367,13 @@ def _without_targets(graph: GraphLike) -> dict[str, Any]:
 
 
 def _check_categories(level: str, features: Any, vocabulary: Sequence[int]) -> None:
-    """Refuses categories that no training graph could have had."""
-    if not vocabulary or not isinstance(features, Tensor) or not len(features) or features.is_floating_point():
+    """Refuses categories that no training graph could have had; whole numbers may be written as floats."""
+    if not isinstance(features, Tensor):
         return
-    largest = features.max(0).values.tolist()
-    for column, (value, count) in enumerate(zip(largest, vocabulary, strict=False)):
-        if value >= count:
+    for column, (values, count) in enumerate(zip(features.unbind(1), vocabulary, strict=False)):
+        wrong = values[(values != values.long()) | (values < 0) | (values >= count)]
+        if len(wrong):
             raise UserError(
-                f"graphs: column {column} of the {level} features has category {value}; "
-                f"the training had 0 .. {count - 1}."
+                f"graphs: column {column} of the {level} features has {wrong[0].item():.7g}; the training had "
+                f"categories, whole numbers from 0 to {count - 1}."
             )
