@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import importlib
@@ -33,6 +34,7 @@ import pkgutil
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
@@ -152,7 +154,7 @@ _groups: dict[Callable[..., Any], str] = {}
 def register(
     name: str, *aliases: str, namespace: str | None = None, group: str = ""
 ) -> Callable[[Component], Component]:
-    """Class decorator: makes the component available under ``name`` and ``aliases``, given as literal strings.
+    """Class decorator: makes the component available under ``name`` and ``aliases``, in this package literal strings.
 
     Args:
         name: used in YAML files; also stored on the class as ``registered_name``.
@@ -472,13 +474,43 @@ def _read_sources(namespace: str) -> Mapping[str, str]:
         spec = importlib.util.find_spec(module.name)
         if spec is None or spec.origin is None:
             continue
-        for call in _REGISTER.findall(Path(spec.origin).read_text(encoding="utf-8")):
-            positional = re.sub(r'\w+\s*=\s*"[^"]*"', "", call)
-            modules.update(dict.fromkeys(re.findall(r'"([^"]+)"', positional), module.name))
+        modules.update(dict.fromkeys(_names_in(Path(spec.origin)), module.name))
     return modules
 
 
-_REGISTER = re.compile(r"^@(?:registry\.)?register\(([^()]*)\)", re.MULTILINE)
+_REGISTER = re.compile(r"^@(?=(?:[\w.]+\.)?register\()", re.MULTILINE)
+
+
+def _names_in(file: Path) -> list[str]:
+    """Names that a module registers.
+
+    Raises:
+        UserError: one of them is no literal string.
+    """
+    found, text = [], file.read_text(encoding="utf-8")
+    for decorator in _REGISTER.finditer(text):
+        call = _first_expression(text[decorator.end() :])
+        if not isinstance(call, ast.Call):
+            continue  # a file that cannot be imported
+        given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+        for name in given:
+            if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+                line = text.count("\n", 0, decorator.start()) + name.lineno
+                raise UserError(
+                    f"{file}:{line}: names in @register are literal strings here, because they are read without "
+                    f"importing the file; received {ast.unparse(name)}."
+                )
+            found.append(name.value)
+    return found
+
+
+def _first_expression(text: str) -> ast.expr | None:
+    """The expression that the first lines of a text are, as few as possible; None where there is none."""
+    lines = text.splitlines(keepends=True)
+    for end in range(1, len(lines) + 1):
+        with suppress(SyntaxError):
+            return ast.parse("".join(lines[:end]), mode="eval").body
+    return None
 
 
 def _namespaces_of(component: Callable[..., Any]) -> list[str]:

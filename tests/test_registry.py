@@ -40,6 +40,25 @@ def test_the_type_of_a_namespace_is_the_base_class_that_it_names() -> None:
         assert registry.__annotations__[name] == f"Namespace[{registry.base_class(namespace).__name__}]"
 
 
+def test_names_are_read_from_any_decorator_with_literals_and_others_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "layer.py"
+    file.write_text(
+        "@register('Single')\nclass A: ...\n"
+        '@register("Noted",  # (why)\n    "Alias", namespace="layers/local")\nclass B: ...\n'
+        '@graphbench.registry.register(name="Keyword", group="gt")\nclass C: ...\n'
+        '"""\n    @register("Example")\n"""\n'
+    )
+    assert registry._names_in(file) == ["Single", "Noted", "Alias", "Keyword"]
+    for wrong in ("NAME", "f'{NAME}2'", "*NAMES"):
+        file.write_text(f'NAME = "X"\n\n@register(\n    "Y",\n    {wrong},\n)\nclass A: ...\n')
+        with pytest.raises(
+            UserError, match=rf"layer.py:5: names in @register are literal .* received {re.escape(wrong)}"
+        ):
+            registry._names_in(file)
+    file.write_text('@register("X"\nclass A: ...\n')
+    assert registry._names_in(file) == [], "importing it says why"
+
+
 def test_a_look_up_imports_one_module_and_not_its_neighbours() -> None:
     code = (
         "import sys; from graphbench import registry; registry.lookup('tasks/losses', 'l1');"
@@ -249,6 +268,17 @@ def test_broken_plugin_is_one_message(tmp_path: Path) -> None:
     path.write_text("import not_a_module_anywhere\n")
     with pytest.raises(UserError, match=r"f.yaml:1: plug-in '.*broken.py' cannot be loaded: ModuleNotFoundError"):
         plug_ins.load_plugin(str(path), "f.yaml:1")
+
+
+def test_a_plug_in_may_compute_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        PLUGIN.format(context="", own="a: int = 2").replace('"OwnNames"', "'Own' + 'Names'")
+    )
+    try:
+        plug_ins.load_plugin(str(tmp_path / "mine.py"))
+        assert registry.is_known("layers/attention", "OwnNames")
+    finally:
+        registry.forget("layers/attention", "OwnNames")
 
 
 def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 ====================================== =================================================================
 ``nodes.csv`` and ``edges.csv``        a folder; columns below
-``<name>.csv`` with a column ``smiles`` one molecule per line; every other column of numbers is a target
+``<name>.csv`` with a column ``smiles`` one molecule per line; columns of numbers are targets, texts are left out
 ``<name>.json``                        node-link data of networkx, or a list of them
 ====================================== =================================================================
 
@@ -17,7 +17,9 @@ place of ``.csv`` every table may be ``.parquet``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+import logging
+import re
+from collections.abc import Callable, Collection, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +34,13 @@ from graphbench.errors import ArgumentError, UserError, neighbour, unknown
 if TYPE_CHECKING:
     import pandas
 
+logger = logging.getLogger("graphbench")
+
 ENDINGS = (".csv", ".parquet", ".json")
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
 """Texts that stand for a number that is not known."""
+_NO_NAME = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")
+"""What pandas calls a column without a name: in nearly all tables the index of the data frame that was written."""
 
 
 def is_table(path: Path) -> bool:
@@ -113,6 +119,10 @@ def _read_folder(folder: Path) -> list[dict[str, Any]]:
     nodes = _table(folder / "nodes.csv", ("node",), ("graph", "y", "split"))
     edges = _table(folder / "edges.csv", ("source", "target"), ("graph",))
     graphs = _table(folder / "graphs.csv", ("graph",), None) if _file(folder / "graphs.csv").is_file() else None
+    unread = [] if graphs is None else [str(x) for x in graphs if x not in ("graph", "split") and not _is_target(x)]
+    if unread:
+        place = _file(folder / "graphs.csv")
+        logger.warning("%s: not read: %s. Targets are called y, or y_<name>.", place, ", ".join(unread))
     if nodes.empty:
         raise UserError(f"{_file(folder / 'nodes.csv')}: has no line below the names of the columns.")
     if ("graph" in nodes) != ("graph" in edges) or (graphs is not None and "graph" not in nodes):
@@ -123,7 +133,7 @@ def _read_folder(folder: Path) -> list[dict[str, Any]]:
     _named_alike([(nodes, "node"), (edges, "source"), (edges, "target")])
     _named_alike([(table, "graph") for table in (nodes, edges, graphs) if table is not None])
     edges_of = dict(list(edges.groupby("graph", sort=False)))
-    rows_of = {} if graphs is None else {row.graph: row for row in graphs.itertuples(index=False)}
+    rows_of = {} if graphs is None else {row["graph"]: row for row in graphs.to_dict("records")}
     strangers = set(edges_of) - set(nodes["graph"])
     if strangers:
         raise UserError(f"{folder / 'edges.csv'}: graph {sorted(strangers, key=str)[0]} has no nodes in nodes.csv.")
@@ -133,7 +143,7 @@ def _read_folder(folder: Path) -> list[dict[str, Any]]:
         if graphs is not None:
             if name not in rows_of:
                 raise UserError(f"{folder / 'graphs.csv'}: has no line for graph {name}.")
-            graph |= _of_graph(rows_of[name]._asdict())
+            graph |= _of_graph(rows_of[name])
         result.append(graph)
     return result
 
@@ -163,8 +173,8 @@ def _one_graph(folder: Path, name: Any, nodes: pandas.DataFrame, edges: pandas.D
     return {key: value for key, value in graph.items() if value is not None}
 
 
-def _of_graph(row: dict[str, Any]) -> dict[str, Any]:
-    targets = [value for column, value in row.items() if column == "y" or column.startswith("y_")]
+def _of_graph(row: dict[Hashable, Any]) -> dict[str, Any]:
+    targets = [value for column, value in row.items() if _is_target(column)]
     stated = {"split": row["split"]} if "split" in row else {}
     return {**stated, **({"y": torch.tensor(targets)} if targets else {})}
 
@@ -181,7 +191,7 @@ def _read_smiles(path: Path) -> list[dict[str, Any]]:
         raise UserError(f"{_line(path, table[named[0]].isna())}: there is no SMILES.")
     texts = [str(text) for text in table[named[0]]]
     read = molecules(texts, str(path))
-    targets = _numbers(table.drop(columns=named).select_dtypes(["number", "bool"]), np.float64)
+    targets = _numbers(_targets(path, table.drop(columns=[*named, "split"], errors="ignore")), np.float64)
     node_ends, edge_ends = np.cumsum(read["nodes"])[:-1], np.cumsum(read["edges"])[:-1]
     pieces = zip(
         np.split(read["x"], node_ends),
@@ -199,6 +209,40 @@ def _read_smiles(path: Path) -> list[dict[str, Any]]:
         stated = {"split": table["split"].iloc[number]} if "split" in table else {}
         graphs.append({**graph, **y, **stated, "smiles": texts[number]})
     return graphs
+
+
+def _targets(path: Path, table: pandas.DataFrame) -> pandas.DataFrame:
+    """The columns of numbers among those of a table of molecules; the others are named in a warning.
+
+    Raises:
+        UserError: a column has more numbers than other values, but has such.
+    """
+    import pandas
+
+    targets = {}
+    for column, values in table.items():
+        times = values.dtype.kind in "mM"  # which would be numbers of nanoseconds
+        numbers = pandas.to_numeric(values.astype(str) if times else values, errors="coerce")
+        wrong = numbers.isna() & values.notna()
+        if not wrong.any():
+            targets[column] = numbers
+        elif wrong.sum() < numbers.notna().sum():
+            raise _no_number(path, values, wrong)
+        else:
+            first = values[wrong].iloc[0]
+            logger.warning("%s: column '%s' is no target, it holds text: '%s'.", _line(path, wrong), column, first)
+    return pandas.DataFrame(targets, index=table.index)
+
+
+def _is_target(column: object) -> bool:
+    return column == "y" or str(column).startswith("y_")
+
+
+def _no_number(path: Path, column: pandas.Series[Any], wrong: pandas.Series[bool]) -> UserError:
+    """The message about the first of the wrong values of a column."""
+    value = column[wrong].iloc[0]
+    received = f"'{value}'" if column[wrong].notna().iloc[0] else "an empty cell"
+    return UserError(f"{_line(path, wrong)}: column '{column.name}' takes numbers, received {received}.")
 
 
 def _features(columns: pandas.DataFrame) -> Tensor | None:
@@ -236,6 +280,10 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
         raise UserError(f"{path}: Parquet needs pyarrow: pip install 'graphbench-gt[parquet]'.") from None
     except (ValueError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: no table ({str(error).strip()}).") from None
+    for number, column in enumerate(table, 1):
+        if _NO_NAME.fullmatch(str(column)):
+            hint = "an index that pandas has written is left out by index=False"
+            raise UserError(f"{path}{':1' if path.suffix == '.csv' else ''}: column {number} has no name; {hint}.")
     missing = [column for column in needed if column not in table]
     if missing:
         hint = " Columns are separated by commas." if ";" in str(table.columns[0]) else ""
@@ -245,13 +293,11 @@ def _table(path: Path, needed: Sequence[str], others: Sequence[str] | None) -> p
             raise UserError(f"{_line(path, table[column].isna())}: column '{column}' is empty.")
     for column in table:
         feature = others is not None and column not in (*needed, *others)
-        if feature or column == "y" or str(column).startswith("y_"):
+        if feature or _is_target(column):
             numbers = pandas.to_numeric(table[column], errors="coerce")
             wrong = numbers.isna() & (feature | table[column].notna())  # a target may be missing
             if wrong.any():
-                value = table[column][wrong].iloc[0]
-                received = "an empty cell" if pandas.isna(value) else f"'{value}'"
-                raise UserError(f"{_line(path, wrong)}: column '{column}' takes numbers, received {received}.")
+                raise _no_number(path, table[column], wrong)
             table[column] = numbers
     if "split" in table:
         for word in table["split"].dropna().unique():
@@ -266,7 +312,10 @@ def _read_csv(path: Path, names: Collection[str]) -> pandas.DataFrame:
 
     columns = pandas.read_csv(path, nrows=0).columns
     empty = {column: [""] if column in names or str(column).lower() == "smiles" else _MISSING for column in columns}
-    return pandas.read_csv(path, na_values=empty, keep_default_na=False)
+    table = pandas.read_csv(path, na_values=empty, keep_default_na=False)
+    if not isinstance(table.index, pandas.RangeIndex):  # which then are the values before those of the first column
+        raise ValueError("its lines have more values than line 1 has names of columns")
+    return table
 
 
 def _named_alike(columns: Sequence[tuple[pandas.DataFrame, str]]) -> None:

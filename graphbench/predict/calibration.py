@@ -56,11 +56,9 @@ class Calibration:
             coverage: c, between 0 and 1.
 
         Raises:
-            UserError: too few examples for the coverage, other targets, or a task without such predictions.
+            UserError: too few examples for the coverage, or other targets.
         """
         task_type, rows = predictions.task_type, len(predictions.graph)
-        if task_type == "subtoken_prediction":
-            raise UserError("calibration: sequences of words have neither sets nor intervals here.")
         if not 0 < coverage < 1:
             raise UserError(f"coverage must lie between 0 and 1, received {coverage:g}.")
         if len(y) != rows:

@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.embeddings is not None:
         check_ending(options.embeddings)
     model = load_run(options.run)
+    model.check_predicts()
     examples = model.examples(options.data if options.data in PARTS else read_graphs(options.data)[0])
     if options.embeddings is not None:
         states = model.embeddings(examples, options.module, device=device, batch_size=options.batch_size)

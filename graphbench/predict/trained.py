@@ -121,8 +121,9 @@ class TrainedModel:
             batch_size: graphs at a time; default: that of the training.
 
         Raises:
-            UserError: the graphs do not look like those of the training.
+            UserError: the graphs do not look like those of the training; see also :meth:`check_predicts`.
         """
+        self.check_predicts()
         examples = self.examples(graphs)
         predictions = self.of_store(examples.store, examples.graphs, device=device, batch_size=batch_size)
         return predictions if examples.nodes is None else predictions.of_rows(examples.nodes)
@@ -175,6 +176,18 @@ class TrainedModel:
                 found.setdefault(name, []).extend(each.cpu() for each in weights)
         return found
 
+    def check_predicts(self) -> None:
+        """Refuses a task whose outputs are no row of numbers per graph or node.
+
+        Raises:
+            UserError: sequences of words (ogbg-code2).
+        """
+        if self.info.task_type == "subtoken_prediction":
+            raise UserError(
+                f"{self.folders[0]}: its model predicts sequences of words; predictions hold a class, or a row "
+                "of labels or values, per graph or node. Python has its embeddings and attention_weights."
+            )
+
     def of_store(
         self,
         store: GraphStore,
@@ -190,7 +203,11 @@ class TrainedModel:
             graphs: numbers of those that are meant; None: all.
             device: see :meth:`predict`.
             batch_size: see :meth:`predict`.
+
+        Raises:
+            UserError: see :meth:`check_predicts`.
         """
+        self.check_predicts()
         chosen = range(store.num_graphs) if graphs is None else graphs
         outputs = []
         for model in self.models:
@@ -350,13 +367,13 @@ def _without_targets(graph: GraphLike) -> dict[str, Any]:
 
 
 def _check_categories(level: str, features: Any, vocabulary: Sequence[int]) -> None:
-    """Refuses categories that no training graph could have had."""
-    if not vocabulary or not isinstance(features, Tensor) or not len(features) or features.is_floating_point():
+    """Refuses categories that no training graph could have had; whole numbers may be written as floats."""
+    if not isinstance(features, Tensor):
         return
-    largest = features.max(0).values.tolist()
-    for column, (value, count) in enumerate(zip(largest, vocabulary, strict=False)):
-        if value >= count:
+    for column, (values, count) in enumerate(zip(features.unbind(1), vocabulary, strict=False)):
+        wrong = values[(values != values.long()) | (values < 0) | (values >= count)]
+        if len(wrong):
             raise UserError(
-                f"graphs: column {column} of the {level} features has category {value}; "
-                f"the training had 0 .. {count - 1}."
+                f"graphs: column {column} of the {level} features has {wrong[0].item():.7g}; the training had "
+                f"categories, whole numbers from 0 to {count - 1}."
             )

@@ -114,12 +114,9 @@ class TensorBoardLogger(Reporter):
 
     def close(self) -> None:
         """Writes what is buffered."""
-        if self._logger is not None:
-            try:
-                self._logger.finalize("closed")
-            except OSError as error:
-                self._give_up(error)
-            self._logger = None
+        closed, self._logger = self._logger, None
+        if closed is not None:
+            closed.finalize("closed")
 
     def _give_up(self, error: Exception) -> None:
         logger.warning("TensorBoard logging is off from here on: %s.", error.__cause__ or error)
@@ -207,15 +204,15 @@ class WandbLogger(Reporter):
 
     def finish(self, outcome: Outcome) -> None:
         """Ends the run as a success."""
-        if self._run is not None:
-            self._run.finish()
-            self._run = None
+        run, self._run = self._run, None
+        if run is not None:
+            run.finish()
 
     def close(self) -> None:
         """Ends a run that did not finish as a failure."""
-        if self._run is not None:
-            self._run.finish(exit_code=1)
-            self._run = None
+        run, self._run = self._run, None
+        if run is not None:
+            run.finish(exit_code=1)
 
 
 def _run_id(folder: Path) -> str:

@@ -96,13 +96,9 @@ class MLflowLogger(Reporter):
         atomic.write_text(noted, self._run_id)
 
     def _end(self, status: str) -> None:
-        if self._client is None:
-            return
-        try:
-            self._client.set_terminated(self._run_id, status=status)
-        except Exception as error:  # noqa: BLE001
-            logger.warning("MLflow: the end of the run was not noted: %s: %s", type(error).__name__, error)
-        self._client = None
+        client, self._client = self._client, None
+        if client is not None:
+            client.set_terminated(self._run_id, status=status)
 
 
 def metric_name(name: str) -> str:

@@ -65,7 +65,10 @@ class EpochReport:
 
 
 class Reporter:
-    """Callback without influence on the run: override what is of interest, everything else is ignored."""
+    """Callback without influence on the run: override what is of interest, everything else is ignored.
+
+    Exceptions of :meth:`finish` and :meth:`close` cost a warning; those of the others end the run, as pruning does.
+    """
 
     def start(self, report: StartReport) -> None:
         """Before the first epoch."""

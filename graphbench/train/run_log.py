@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -151,12 +151,19 @@ class RunLog:
             curves=self._history.digests(),
         )
         logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
-        for reporter in self._reporters:
-            reporter.finish(outcome)
+        self._end(lambda reporter: reporter.finish(outcome))
         return outcome
 
     def close(self) -> None:
         """Always called last, after a failure too."""
         self._history.close()
+        self._end(lambda reporter: reporter.close())
+
+    def _end(self, tell: Callable[[Reporter], None]) -> None:
+        """Tells every reporter; one that fails costs neither a complete run nor the error that ends another."""
         for reporter in self._reporters:
-            reporter.close()
+            try:
+                tell(reporter)
+            except Exception as error:  # noqa: BLE001
+                who = type(reporter).__name__
+                logger.warning("%s failed at the end of the run: %s: %s", who, type(error).__name__, error)

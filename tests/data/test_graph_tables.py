@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -184,13 +185,29 @@ def test_what_does_not_fit(tmp_path: Path, change: dict[str, str], message: str)
         _load(_folder(tmp_path, **change))
 
 
+def test_columns_without_a_name_are_no_features_and_no_targets(tmp_path: Path) -> None:
+    frames = {"nodes": NODES, "edges": EDGES, "graphs": GRAPHS, "molecules": SMILES}
+    for name, text in frames.items():
+        folder = _folder(tmp_path)
+        table = folder / f"{name}.csv"
+        pandas.read_csv(io.StringIO(text)).to_csv(table)
+        with pytest.raises(UserError, match=rf"{name}.csv:1: column 1 has no name; an index .* by index=False\.$"):
+            _load(table if name == "molecules" else folder)
+        pandas.read_csv(table).to_csv(table, index=False)  # which makes a name of what pandas calls it
+        with pytest.raises(UserError, match=rf"{name}.csv:1: column 1 has no name"):
+            _load(table if name == "molecules" else folder)
+    nodes = NODES.replace("\n", ",\n").replace(",\n", "\n", 1)
+    with pytest.raises(UserError, match=r"nodes.csv: no table \(its lines have more values than line 1 has names"):
+        _load(_folder(tmp_path, nodes=nodes))
+
+
 def test_a_csv_file_alone_is_a_table_of_molecules(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(UserError, match="needs a column 'smiles'; it has a, b"):
         _load(tmp_path / "a.csv")
 
 
-def test_molecules_without_smiles_or_with_words_for_targets(tmp_path: Path) -> None:
+def test_molecules_without_smiles_or_with_words_for_targets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "a.csv"
     for text, message in (
         ("smiles,y\nCCO,1\n,0\n", "a.csv:3: there is no SMILES"),
@@ -203,6 +220,23 @@ def test_molecules_without_smiles_or_with_words_for_targets(tmp_path: Path) -> N
     pytest.importorskip("rdkit")
     file.write_text("smiles,name,active,weight\nCCO,ethanol,True,1.5\nCC,ethane,False,2\n")
     assert _load(file, task_type="regression").store.y.tolist() == [[1.0, 1.5], [0.0, 2.0]]
+    assert f"{file}:2: column 'name' is no target, it holds text: 'ethanol'." in caplog.text
+    file.write_text("smiles,active,day,mp,b\nCCO,True,2020-01-02,1.5,1\nCC,,2020-01-03,,1\nC,False,2020-01-04,n.d.,1\n")
+    y = _load(file, task_type="regression").store.y
+    assert y.nan_to_num(-1).tolist() == [[1.0, 1.0], [-1.0, 1.0], [0.0, 1.0]], "booleans with an empty cell, and no mp"
+    assert f"{file}:4: column 'mp' is no target, it holds text: 'n.d.'." in caplog.text, "half of its values are texts"
+    file.write_text("smiles,logP,mp\nCCO,1,2.5\nCC,2,3.5\nC,3,n.d.\n")
+    with pytest.raises(UserError, match=r"a.csv:4: column 'mp' takes numbers, received 'n.d.'\.$"):
+        _load(file, task_type="regression")
+
+
+def test_targets_of_graphs_have_any_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = GRAPHS.replace("graph,y,split", "graph,y_a,split,y_log P,label").splitlines()
+    graphs = "\n".join([lines[0], *(f"{line},{number}.5,7" for number, line in enumerate(lines[1:]))])
+    folder = _plain(tmp_path)
+    (folder / "graphs.csv").write_text(graphs)
+    assert _load(folder, task_type="regression").store.y[:3].tolist() == [[0.0, 0.5], [1.0, 1.5], [0.0, 2.5]]
+    assert f"{folder / 'graphs.csv'}: not read: label. Targets are called y, or y_<name>." in caplog.text
 
 
 TRAINED = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,6 @@ def test_labels_get_a_temperature_and_what_does_not_fit_is_refused() -> None:
             Calibration.measured(classes, wrong)
     with pytest.raises(UserError, match="between 0 and 1, received 1"):
         Calibration.measured(classes, targets, 1.0)
-    with pytest.raises(UserError, match="sequences of words"):
-        Calibration.measured(dataclasses.replace(classes, task_type="subtoken_prediction"), targets)
 
 
 def test_validation_is_what_no_run_was_trained_on(trained: Any) -> None:  # noqa: F811

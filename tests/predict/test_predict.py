@@ -241,6 +241,44 @@ def test_attention_weights_are_by_layer_and_graph_whatever_the_batches(trained: 
         torch.testing.assert_close(ours, one)
 
 
+@pytest.mark.parametrize("trained", ["graph classification"], indirect=True)
+def test_sequences_of_words_are_no_predictions_of_graphs(
+    trained: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, graphs, _ = trained
+    model = graphbench.load_run("results/rings/0")
+    words = dataclasses.replace(model, info=dataclasses.replace(model.info, task_type="subtoken_prediction"))
+    store = model.examples(graphs).store
+    for ask in (words.predict, words.calibrate, lambda _: words.of_store(store)):
+        with pytest.raises(UserError, match=r"results/rings/0: its model predicts sequences of words"):
+            ask(graphs)
+    assert words.embeddings(graphs).graphs is not None
+    monkeypatch.setattr("graphbench.predict.trained.load_run", lambda folder: words)
+    assert cli.main(["results/rings/0", "nowhere.pt"]) == 2
+    assert "sequences of words" in capsys.readouterr().err, "before the graphs are read"
+
+
+@pytest.mark.parametrize("trained", ["graph classification"], indirect=True)
+def test_categories_that_the_training_could_not_have_had_are_refused(trained: Any) -> None:
+    _, (graph, *_), _ = trained
+    model = graphbench.load_run("results/rings/0")
+    info = dataclasses.replace(model.info, vocabularies={"node": (9, 5, 9)})
+    model = dataclasses.replace(model, info=info)
+
+    def ask(value: float, dtype: torch.dtype) -> None:
+        x = torch.zeros(graph.num_nodes, 3, dtype=dtype)
+        x[-1, 1] = value
+        model.examples([{"edge_index": graph.edge_index, "x": x}])
+
+    for dtype in (torch.int64, torch.float32):
+        ask(4, dtype)
+        for wrong in (-1, 5):
+            with pytest.raises(UserError, match=rf"column 1 of the node features has {wrong}; .* from 0 to 4\.$"):
+                ask(wrong, dtype)
+    with pytest.raises(UserError, match=r"column 1 of the node features has 3.7;"):
+        ask(3.7, torch.float32)
+
+
 def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.test_main import ROOT
 

@@ -7,6 +7,8 @@ import json
 import logging
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -78,6 +80,37 @@ def test_a_missing_package_is_one_warning(tmp_path: Path, monkeypatch, caplog, m
     assert outcome.epochs == 6
     assert [record.message.split(" is off: ")[1] for record in caplog.records if " is off: " in record.message]
     assert sum(record.levelno >= logging.WARNING for record in caplog.records) == 1
+
+
+def test_a_service_that_fails_at_the_end_costs_one_warning_and_hides_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unreachable:
+        summary: ClassVar[dict[str, float]] = {}
+
+        def log(self, values: object, step: int) -> None: ...
+
+        def finish(self, exit_code: int = 0) -> None:
+            raise OSError("no route to host")
+
+    service = SimpleNamespace(init=lambda **_: Unreachable(), api=SimpleNamespace(api_key="k"))
+    monkeypatch.setitem(sys.modules, "wandb", service)
+    closed: list[str] = []
+
+    class Last(Reporter):
+        def close(self) -> None:
+            closed.append("last")
+
+    settings = tiny_settings(max_epoch=2)
+    outcome = tiny_trainer(tmp_path, settings, reporters=[WandbLogger("p", None, "n", {}), Last()]).run()
+    assert outcome.epochs == 2
+    with pytest.raises(Stop):
+        tiny_trainer(
+            tmp_path / "stopped", settings, reporters=[WandbLogger("p", None, "n", {}), StopAt(0), Last()]
+        ).run()
+    assert closed == ["last", "last"]
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert messages == ["WandbLogger failed at the end of the run: OSError: no route to host"] * 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # its thread ends with it

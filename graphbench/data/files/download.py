@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from graphbench.data.files.progress import Display, report
 from graphbench.errors import UserError
 
@@ -91,6 +93,36 @@ def no_downloads() -> Iterator[None]:
         yield
     finally:
         _offline.reset(token)
+
+
+@contextmanager
+def one_at_a_time(folder: Path, what: str) -> Iterator[None]:
+    """Lets one process download something into a folder while others wait, who may find it there afterwards.
+
+    Where no file can be locked (no such file system, a folder of others) every process downloads for itself.
+
+    Args:
+        folder: folder of the files; created.
+        what: name of what is downloaded.
+
+    Raises:
+        UserError: downloads are switched off: nobody waits for them then.
+    """
+    if _offline.get():
+        raise UserError("downloads are switched off")
+    lock = FileLock(folder / f".download-{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout:
+        _log.info("waiting for another process that downloads %s", what)
+        lock.acquire()
+    except (OSError, NotImplementedError):
+        pass
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class _Broken(Exception):

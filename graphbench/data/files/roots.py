@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphbench.data.files.download import download
+from graphbench.data.files.download import download, one_at_a_time
 from graphbench.errors import UserError, naming
 from graphbench.exit_codes import is_exhausted
 
@@ -80,24 +80,28 @@ class Roots:
         if root is not None:
             return root
         try:
-            with naming(self.directory):
+            absent = {} if fetch is not None else self._known(files, urls or {})
+            with naming(self.directory), one_at_a_time(self.directory, what):
+                root = self.find(*files)
+                if root is not None:  # another process was first
+                    return root
                 if fetch is not None:
                     fetch(self.directory)
-                else:
-                    self._download(files, urls or {}, sha256 or {})
+                for file, url in absent.items():
+                    download(url, self.directory / file, (sha256 or {}).get(file))
         except (OSError, UserError) as error:
             if is_exhausted(error):  # no file put there by hand would help
                 raise
             raise UserError(self._missing(what, files, urls or {}, str(error))) from error
         return self.directory
 
-    def _download(self, files: Sequence[str], urls: Mapping[str, str], sha256: Mapping[str, str]) -> None:
+    def _known(self, files: Sequence[str], urls: Mapping[str, str]) -> dict[str, str]:
+        """Addresses of the files that the own folder lacks."""
         absent = [file for file in files if not (self.directory / file).is_file()]
         without = [file for file in absent if file not in urls]
         if without:
             raise UserError(f"no download is known for {', '.join(without)}")
-        for file in absent:
-            download(urls[file], self.directory / file, sha256.get(file))
+        return {file: urls[file] for file in absent}
 
     def _missing(self, what: str, files: Sequence[str], urls: Mapping[str, str], reason: str) -> str:
         absent = [file for file in files if not (self.directory / file).is_file()]

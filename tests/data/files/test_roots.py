@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import errno
+import logging
 import resource
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import pytest
 
+from graphbench.data.files.download import no_downloads
 from graphbench.data.files.roots import Roots
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import told_to_user
@@ -45,6 +51,34 @@ def test_what_is_missing_is_downloaded_into_the_own_folder(tmp_path: Path) -> No
     assert (roots.directory / "x/b").read_text() == "content"
     assert (roots.directory / "x/a").read_text() == "own"
     assert not (tmp_path / "shared").exists()
+
+
+def test_processes_that_need_a_file_at_once_download_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots, calls, go_on = Roots(tmp_path / "own", (), tmp_path / "cache"), [], threading.Event()
+
+    def fetch(folder: Path) -> None:
+        calls.append(folder)
+        go_on.wait(10)
+        _put(folder, "x/a")
+
+    caplog.set_level(logging.INFO)
+    with ThreadPoolExecutor(3) as pool:
+        found = [pool.submit(roots.require, "X", ["x/a"], fetch=fetch) for _ in range(3)]
+        while caplog.text.count("waiting for another process that downloads X") < 2 and len(calls) < 2:
+            go_on.wait(0.01)
+        with no_downloads(), pytest.raises(UserError, match="downloads are switched off"):
+            roots.require("X", ["x/a"], fetch=fetch)  # at once
+        go_on.set()
+        assert [each.result() for each in found] == [roots.directory] * 3
+    assert calls == [roots.directory]
+
+    def no_locks(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", no_locks)
+    assert roots.require("Y", ["y/a"], fetch=lambda folder: _put(folder, "y/a")) == roots.directory
 
 
 def test_a_full_disk_is_not_put_down_to_the_download(tmp_path: Path) -> None:
