@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError, is_out_of_memory
+from graphbench.errors import UserError, first_line, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
@@ -37,7 +37,6 @@ from graphbench.train.evaluation import SplitPredictions, collect, launch, prepa
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
     Kept,
-    first_line,
     interrupted,
     is_lost_process,
     lost_process,
