@@ -36,6 +36,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _NO_MEMORY)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Tells of a failed ``write``, whose error names no file, which one it was."""

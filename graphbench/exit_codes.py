@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, ParamSpec
 
 from graphbench import plug_ins
-from graphbench.errors import Interrupted, RunFailed, UserError, is_out_of_memory
+from graphbench.errors import Interrupted, RunFailed, UserError, first_line, is_out_of_memory
 
 P = ParamSpec("P")
 
@@ -118,7 +118,7 @@ def told_to_user(error: BaseException) -> UserError | RunFailed | None:
             return _of_system(cause)
         text = str(cause)
         if is_out_of_memory(cause):
-            return RunFailed(f"memory is exhausted ({_first_line(cause)}). Use a smaller model, batch or data set.")
+            return RunFailed(f"memory is exhausted ({first_line(cause)}). Use a smaller model, batch or data set.")
         if "No space left on device" in text:  # of libraries that write files themselves
             return _of_system(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     return None
@@ -154,10 +154,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _end(kind: str, message: str, code: int) -> int:

@@ -29,6 +29,7 @@ TESTED_THROUGH = {
     "blockwise/model.py": "blockwise/test_forward.py",
     "blockwise/neighborhood.py": "blockwise/test_forward.py",
     "blockwise/part.py": "blockwise/test_forward.py",
+    "cores.py": "data/files/test_molecules.py",
     "config/components.py": "config/test_settings.py",
     "config/data_keys.py": "config/test_load.py",
     "config/layer_type.py": "config/test_load.py",

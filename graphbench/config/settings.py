@@ -26,6 +26,7 @@ from graphbench.config.components import (
 from graphbench.config.schema import SCHEMA
 
 _UNKNOWN = object()
+_MOST_SHOWN = 5  # differences in a message
 
 
 def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,14 +61,14 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str,
     return {name: (ours.get(name, baseline(name)), theirs.get(name, baseline(name))) for name in names}
 
 
-def describe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], limit: int = 5) -> str:
+def describe_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """``optim.max_epoch 6 there and 500 here, ...`` for messages; empty where two :func:`settings_of` are equal."""
     differing = differences(ours, theirs)
     shown = [
         f"{name} {_written(there)} there and {_written(here)} here"
-        for name, (here, there) in list(differing.items())[:limit]
+        for name, (here, there) in list(differing.items())[:_MOST_SHOWN]
     ]
-    return ", ".join([*shown, *([f"{len(differing) - limit} more keys"] if len(differing) > limit else [])])
+    return ", ".join([*shown, *([f"{left} more keys"] if (left := len(differing) - _MOST_SHOWN) > 0 else [])])
 
 
 def baseline(name: str) -> Any:

@@ -48,18 +48,17 @@ def infer_links_card(card: DatasetCard) -> DatasetCard:
     )
 
 
-def infer_links(loaded: LoadedDataset, seed: int = 0) -> LoadedDataset:
-    """Targets for every edge of every graph and as many other pairs (self pairs among them), in random order.
+def infer_links(loaded: LoadedDataset) -> LoadedDataset:
+    """Targets for every edge of every graph and as many other pairs (self pairs among them), in a fixed random order.
 
     Args:
         loaded: graphs with at most half of all pairs linked.
-        seed: seed of the draws.
 
     Raises:
         UserError: a graph has more edges than other pairs, so that classes could not be balanced.
     """
     store = loaded.store
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     index, label, counts = [], [], []
     for graph in range(store.num_graphs):
         nodes = int(store.sizes[graph])

@@ -14,6 +14,8 @@ from graphbench.train.seeding import seed_everything
 TOLERANCE = 1e-3
 """Differences beside the largest prediction that may be roundings of float32."""
 
+_GRAPHS = 8  # that are compared, at most
+
 
 @dataclass(frozen=True)
 class BatchDependence:
@@ -41,25 +43,24 @@ class BatchDependence:
 
 
 @torch.no_grad()
-def batch_dependence(config: Config, most: int = 8) -> BatchDependence | None:
+def batch_dependence(config: Config) -> BatchDependence | None:
     """The comparison for the first graphs of the data set and a model with fresh parameters; None for a single graph.
 
     Args:
         config: a loaded configuration.
-        most: graphs that are compared.
     """
     parts = build_parts(config)
     store, model = parts.loaded.store, parts.model.eval()
     if store.num_graphs < 2:
         return None
-    numbers = torch.arange(min(most, store.num_graphs))
+    numbers = torch.arange(min(_GRAPHS, store.num_graphs))
 
     def predicted(seed: int, size: int) -> Tensor:
         seed_everything(seed)
         rows = [model(store.gather(piece).to(parts.fabric.device)) for piece in numbers.split(size)]
         return torch.cat(rows).double()
 
-    together, again, alone = predicted(0, most), predicted(1, most), predicted(0, 1)
+    together, again, alone = predicted(0, _GRAPHS), predicted(1, _GRAPHS), predicted(0, 1)
     size = together.abs().max().clamp(min=1e-30)
     change, noise = (float((each - together).abs().max() / size) for each in (alone, again))
     return BatchDependence(len(numbers), change, noise > TOLERANCE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphbench.cores import available_cores
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
         "platform": _attempt(platform.platform),
         "host": _attempt(platform.node),
         "cpu": _attempt(_cpu),
-        "cores": _attempt(_cores),
+        "cores": _attempt(available_cores),
         "threads": _attempt(torch.get_num_threads),
         "gpu": _attempt(_gpu),
         **(_own_code() if repository is None else _code(repository)),
@@ -144,10 +145,6 @@ def _cpu() -> str | None:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine() or None
-
-
-def _cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _gpu() -> str | None:

@@ -8,7 +8,6 @@ environment, names of scores, ...) is stored once, and one object in memory.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import logging
@@ -169,9 +168,6 @@ def indexed(roots: Iterable[Path]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         indices: dict[Path, RecordIndex] = {}
-        if gc.isenabled():  # records stay, without cycles: to search them for some took a fifth of the time
-            gc.disable()
-            stack.callback(gc.enable)
         for root in roots:
             if not root.is_dir() or not many_runs(root, MANY):
                 continue

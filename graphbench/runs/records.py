@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from graphbench.config.config import flat
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 from graphbench.runs.record import RunRecord
@@ -99,7 +100,7 @@ class RecordFolder(RecordSource):
         """All keys, from ``config.yaml``: of the latest start."""
         file = self.path / "config.yaml"
         try:
-            return dict(_flat(yaml.safe_load(file.read_text(encoding="utf-8"))))
+            return flat(yaml.safe_load(file.read_text(encoding="utf-8")))
         except (OSError, AttributeError, ValueError, yaml.YAMLError):
             raise UserError(f"{file}: missing, or not the configuration of a run.") from None
 
@@ -321,15 +322,6 @@ def _leads_elsewhere(target: Path, entered: list[Path]) -> bool:
     is_new = not any(target.is_relative_to(known) or known.is_relative_to(target) for known in entered)
     entered += [target] if is_new else []
     return is_new
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested dictionaries by dotted key."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _is_run(entry: os.DirEntry[str]) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from graphbench.cores import available_cores
 
 if TYPE_CHECKING:
     from graphbench.sweeps.progress import Failure, SweepProgress
@@ -109,7 +110,7 @@ def launch(
         from graphbench.sweeps.local import launch as launch_here
 
         jobs = options.jobs or 1
-        launch_here(items, progress, jobs=jobs, threads=max(1, _cores() // jobs))
+        launch_here(items, progress, jobs=jobs, threads=max(1, available_cores() // jobs))
 
 
 def print_failures(failures: Sequence[Failure]) -> None:
@@ -121,9 +122,3 @@ def print_failures(failures: Sequence[Failure]) -> None:
         for failure in group:
             print(f"failed: {failure.name}, log: {failure.item.log_file}", file=sys.stderr)
         print(f"  {reason}", file=sys.stderr)
-
-
-def _cores() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

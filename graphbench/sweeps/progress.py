@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from graphbench import registry
+from graphbench.durations import clock
 from graphbench.sweeps.run_spec import RunResult
 from graphbench.sweeps.work_item import WorkItem
 
@@ -81,7 +82,7 @@ class SweepProgress:
             self.finished_runs += 0 if item.is_interchangeable else item.size
             outcome = (first or "done") if result.line is None else _score(result)
             self._note_score(item, result)
-        self._print(f"{self._count()} {name}: {outcome} ({_clock(seconds)})")
+        self._print(f"{self._count()} {name}: {outcome} ({clock(seconds)})")
 
     def _note_failure(self, item: WorkItem, result: RunResult, name: str) -> None:
         """Notes a failure; of runs together, those that have finished all the same count as such."""
@@ -151,7 +152,7 @@ class SweepProgress:
             table.add_column(heading, overflow="ellipsis", no_wrap=True)
         now = time.monotonic()
         for item, start in self._running.values():
-            table.add_row(*map(escape, (*item.cells, _clock(now - start))))
+            table.add_row(*map(escape, (*item.cells, clock(now - start))))
         return Group(table, Text("\n".join([*self._best(), self._summary(now)])))
 
     def _summary(self, now: float) -> str:
@@ -161,7 +162,7 @@ class SweepProgress:
         text = f"{self.finished + self.done} of {self.total} done, {running} running, "
         text += f"{left - running} waiting, {len(self.failures) + len(self.failed_trials)} failed"
         if ended and left:
-            text += f", about {_clock((now - self._started_at) / ended * left)} left"
+            text += f", about {clock((now - self._started_at) / ended * left)} left"
         return text
 
 
@@ -171,9 +172,3 @@ def _score(result: RunResult) -> str:
     metric, split = line.get("metric"), "test" if result.trial is None else "val"
     shown = "test" if split == "test" else "validation"
     return f"{shown} {metric} {line.get(split, {}).get(metric, float('nan')):.4f}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from graphbench import registry
-from graphbench.contract import Capturable
 from graphbench.structures import DataInfo
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.contract import MetricContext
@@ -40,7 +39,7 @@ class Task:
     :meth:`evaluate`, which is the only place that waits for the device.
 
     Args:
-        loss: maps (pred, true) to a scalar, e.g. a :class:`~graphbench.tasks.loss.Loss`.
+        loss: maps (pred, true) to a scalar, for this kind of task.
         metrics: names from the namespace ``tasks/metrics``.
         task_type: see ``vocabulary.TASK_TYPES``.
         out_dim: width of the prediction.
@@ -55,15 +54,7 @@ class Task:
         ValueError: a metric that is not for this kind of task.
     """
 
-    def __init__(
-        self,
-        loss: Callable[..., Tensor],
-        metrics: Sequence[str],
-        task_type: str,
-        out_dim: int,
-        *,
-        thresh: float = 0.5,
-    ):
+    def __init__(self, loss: Loss, metrics: Sequence[str], task_type: str, out_dim: int, *, thresh: float = 0.5):
         self.kind: TaskKind = kind_of(task_type, out_dim)
         self.out_dim = out_dim
         self._loss = loss
@@ -92,20 +83,17 @@ class Task:
             true: (R, ...) targets.
             weight: (R,).
         """
-        assert isinstance(self._loss, Loss)
         return self._loss.weighted(pred, true, weight)
 
     def weight_obstacle(self) -> str | None:
         """Why rows cannot be weighted; None where they can."""
-        if isinstance(self._loss, Loss) and self._loss.row_wise:
+        if self._loss.row_wise:
             return None
-        name = getattr(self._loss, "registered_name", "") or type(self._loss).__name__
+        name = self._loss.registered_name or type(self._loss).__name__
         return f"the loss {name} reads all rows of a batch together"
 
     def capture_obstacle(self) -> str | None:
         """Why the loss cannot be captured (:class:`~graphbench.contract.Capturable`); None where it can."""
-        if not isinstance(self._loss, Capturable):
-            return f"the loss {type(self._loss).__name__} is not declared capturable"
         return self._loss.capture_obstacle()
 
     def check_targets(self, true: Tensor) -> None:

@@ -107,9 +107,9 @@ def edges_of(batch: GraphBatch, graph: int) -> Tensor:
     return batch.ragged.graph_id[batch.edge_index[0]] == graph
 
 
-def permutations(batch: GraphBatch, seed: int = 1) -> tuple[Tensor, Tensor]:
+def permutations(batch: GraphBatch) -> tuple[Tensor, Tensor]:
     """A random order of the nodes inside every graph, and of the edges inside every graph."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     edge_graph = batch.ragged.graph_id[batch.edge_index[0]].numpy()
     node = np.lexsort((random.random(batch.num_nodes), batch.ragged.graph_id.numpy()))
     edge = np.lexsort((random.random(batch.num_edges), edge_graph))

@@ -26,18 +26,16 @@ def make_fabric(
     devices: int | None = 1,
     strategy: str = "auto",
     precision: str = "32-true",
-    num_nodes: int = 1,
     timeout: float = 600.0,
 ) -> Fabric:
     """A Fabric for devices, number format and processes. Launch it before anything is built on it.
 
     Args:
         accelerator: ``auto``, ``cpu``, ``cuda`` (or ``gpu``), ``cuda:N`` for one particular GPU, ``mps``.
-        devices: processes per node, one device each; None is 1.
+        devices: processes, one device each; None is 1.
         strategy: ``auto`` (one process, or ``ddp`` for several) or ``ddp``.
         precision: one of :data:`PRECISIONS`. ``tf32`` is ``32-true`` whose matrix products a GPU computes from numbers
             of ten bits; other devices have no such products and compute as with ``32-true``.
-        num_nodes: machines.
         timeout: seconds that a process waits for the others, at the start and in one exchange, before it ends as if
             they were lost. A process that is killed closes its connections, which the others notice at once; one that
             hangs, or whose machine is lost, does not.
@@ -74,13 +72,13 @@ def make_fabric(
     precision, of_products = formats_of(precision)
     if present and device_type != "cpu":  # a setting of the process, which may have run something else before
         torch.set_float32_matmul_precision(of_products)
-    if count * num_nodes > 1 or strategy == "ddp":
+    if count > 1 or strategy == "ddp":
         from graphbench.train.processes import Processes  # Lightning, see graphbench/train/fabric.py
 
         with warnings.catch_warnings():
             if "SLURM_JOB_ID" not in os.environ:  # on a login node, say, where nothing is meant to go through SLURM
                 warnings.filterwarnings("ignore", "The `srun` command is available")
             numbers = [int(index)] if index else count
-            return Processes(device_type, numbers, num_nodes, timedelta(seconds=timeout), precision)
+            return Processes(device_type, numbers, timedelta(seconds=timeout), precision)
     device = torch.device("cuda", int(index or 0)) if device_type not in ("cpu", "mps") else torch.device(device_type)
     return Fabric(device, Precision(precision, device))

@@ -17,13 +17,12 @@ from typing import Any
 
 import torch
 
-from graphbench.errors import UserError
+from graphbench.errors import UserError, first_line
 from graphbench.runs import atomic
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.train.fabric import Fabric
-from graphbench.train.failures import first_line
 from graphbench.train.settings import TrainerSettings
 
 FORMAT = 1

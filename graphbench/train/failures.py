@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from graphbench import plug_ins
-from graphbench.errors import Interrupted, RunFailed
+from graphbench.errors import Interrupted, RunFailed, first_line
 from graphbench.train.nonfinite import Origin
 
 # Gloo's errors are RuntimeErrors. Most begin with the file that raised them; when one operation of a process has
@@ -136,11 +136,6 @@ def lost_processes_told() -> Iterator[None]:
             f"another process of this run has ended, or did not come within the seconds of timeout "
             f"({first_line(error)}). The same command resumes the run."
         ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type where it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _code_of_users() -> str:

@@ -11,12 +11,11 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from graphbench.contract import head_prefixes
-from graphbench.errors import UserError
+from graphbench.errors import UserError, first_line
 from graphbench.runs.identity import RunIdentity, described, plug_in_inputs
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_checkpoint
 from graphbench.train.exported import read_exported
-from graphbench.train.failures import first_line
 from graphbench.train.hub import PARAMETERS, local_folder
 
 

@@ -23,19 +23,14 @@ class Processes(Fabric):
     Args:
         accelerator: ``cpu``, ``cuda`` (or ``gpu``), ``mps``, ``auto``.
         devices: processes on this machine, or numbers of its devices.
-        num_nodes: machines.
         timeout: time that a process waits for others.
         precision: name of the number format.
     """
 
-    def __init__(
-        self, accelerator: str, devices: int | list[int], num_nodes: int, timeout: timedelta, precision: str
-    ) -> None:
+    def __init__(self, accelerator: str, devices: int | list[int], timeout: timedelta, precision: str) -> None:
         # A part switched off in a GPS block still owns parameters, which then never get a gradient.
         strategy = DataParallel(find_unused_parameters=True, timeout=timeout)
-        self._lightning = LightningFabric(
-            accelerator=accelerator, devices=devices, num_nodes=num_nodes, strategy=strategy
-        )
+        self._lightning = LightningFabric(accelerator=accelerator, devices=devices, strategy=strategy)
         self._wrapped: _FabricModule | None = None
         super().__init__(self._lightning.device, Precision(precision, self._lightning.device))
 

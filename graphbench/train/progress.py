@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from graphbench.durations import clock
 from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
 from graphbench.train.signals import StopRequest
@@ -100,8 +101,8 @@ class ProgressBar(Reporter):
 
     def finish(self, outcome: Outcome) -> None:
         """Says how the run ended."""
-        minutes, seconds = divmod(round(outcome.total_time), 60)
-        text = f"{outcome.epochs} epochs in {minutes}:{seconds:02d} ({outcome.reason}), best epoch {outcome.best_epoch}"
+        duration = clock(outcome.total_time)
+        text = f"{outcome.epochs} epochs in {duration} ({outcome.reason}), best epoch {outcome.best_epoch}"
         self.close()
         self._print(text)
 
@@ -152,6 +153,4 @@ def describe(report: EpochReport) -> str:
     if report.best_epoch is not None:
         parts.append(f"best {report.best['val'][report.metric]:.4f} (epoch {report.best_epoch})")
     left = report.seconds_left if math.isfinite(report.seconds_left) else 0.0
-    hours, rest = divmod(round(left), 3600)
-    clock = f"{rest // 60}:{rest % 60:02d}" if not hours else f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
-    return "  ".join([*parts, f"left {clock}"])
+    return "  ".join([*parts, f"left {clock(left)}"])

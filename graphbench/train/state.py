@@ -9,12 +9,11 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError
+from graphbench.errors import UserError, first_line
 from graphbench.runs.history import History
 from graphbench.train.best_epoch import BestEpoch
 from graphbench.train.distributed import gather_objects
 from graphbench.train.fabric import Fabric
-from graphbench.train.failures import first_line
 from graphbench.train.prediction_buffer import PredictionBuffer
 from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.schedule import Schedule

@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from graphbench.errors import UserError, is_out_of_memory
+from graphbench.errors import UserError, first_line, is_out_of_memory
 from graphbench.runs.environment import forget_peak_memory
 from graphbench.runs.history import History
 from graphbench.runs.record import Outcome
@@ -32,13 +32,11 @@ from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
-from graphbench.train.compiled_kernels import compiled_kernels
 from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
 from graphbench.train.evaluation import SplitPredictions, collect, launch, prepare
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
     Kept,
-    first_line,
     interrupted,
     is_lost_process,
     lost_process,
@@ -164,18 +162,11 @@ class Trainer:
 
     def _prepare(self) -> None:
         """Records all captured work, which compiles all kernels, before the first epoch; nothing else is changed."""
-        start = time.perf_counter()
-        with compiled_kernels() as kernels:
-            self._training_mode()
-            self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
-            if self._captured_evaluation is not None:
-                set_mode(self._adapter, False)
-                prepare(self.loaders.passes, self._captured_evaluation)
-        if kernels:
-            seconds = time.perf_counter() - start
-            logger.info(
-                "%d kernels were made ready in %.1f s, before epoch %d", len(kernels), seconds, self.state.epoch
-            )
+        self._training_mode()
+        self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
+        if self._captured_evaluation is not None:
+            set_mode(self._adapter, False)
+            prepare(self.loaders.passes, self._captured_evaluation)
 
     def _training_mode(self) -> None:
         set_mode(self._adapter, True)

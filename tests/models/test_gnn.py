@@ -16,7 +16,7 @@ from graphbench import registry
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.heads.graph import GraphHead
-from graphbench.layers.blocks.gcn_conv import GCNBlock
+from graphbench.layers.blocks.convolution import GCNBlock
 from graphbench.models.gnn import GNN
 from graphbench.models.gps_variants import CustomGNN
 from graphbench.models.pre_layers import LayerSettings, pre_layers

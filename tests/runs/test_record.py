@@ -83,7 +83,7 @@ def test_environment_never_fails(monkeypatch, tmp_path: Path) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError("no")
 
-    for name in ("_git", "_cpu", "_cores", "_gpu", "_packages", "_peak_memory"):
+    for name in ("_git", "_cpu", "available_cores", "_gpu", "_packages", "_peak_memory"):
         monkeypatch.setattr(environment_module, name, broken)
     facts = environment(tmp_path)
     assert facts["git_commit"] is None

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from graphbench.errors import Interrupted
+from graphbench.runs.record import Outcome
 from graphbench.train import progress
 from graphbench.train.progress import ProgressBar, describe
 from graphbench.train.reporter import EpochReport, Reporter
@@ -50,6 +51,13 @@ def test_a_file_gets_a_line_now_and_then(tmp_path: Path) -> None:
     assert written[0].startswith("tiny 0: epoch 0 (1/120)  loss ")
     assert written[-2].startswith("tiny 0: epoch 119 (120/120)")
     assert re.match(r"tiny 0: 120 epochs in \d+:\d\d \(max_epoch\)", written[-1])
+
+
+def test_the_last_line_of_a_long_run_has_hours() -> None:
+    output = io.StringIO()
+    bar = ProgressBar(Console(file=output))
+    bar.finish(Outcome("max_epoch", 7, 9, (), 1, 433.0, 3900.0, None))
+    assert output.getvalue() == "9 epochs in 1:05:00 (max_epoch), best epoch 7\n"
 
 
 @pytest.mark.parametrize("epoch", [0, 2])

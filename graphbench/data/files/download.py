@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 20
 _ATTEMPTS = 4
+_TIMEOUT = 30.0  # seconds without an answer after which an attempt ends
 _WAIT = 1.0  # seconds before the second attempt, doubled every time
 _BUSY = (408, 416, 425, 429, 500, 502, 503, 504)
 
@@ -45,7 +46,7 @@ def file_sha256(path: Path) -> str:
     return total.hexdigest()
 
 
-def download(url: str, target: Path, sha256: str | None = None, timeout: float = 30.0) -> Path:
+def download(url: str, target: Path, sha256: str | None = None) -> Path:
     """Fetches one file.
 
     A connection that breaks, or a server that is busy, is tried again a few times, each time from where the last one
@@ -56,7 +57,6 @@ def download(url: str, target: Path, sha256: str | None = None, timeout: float =
         url: http, https or file address.
         target: path of the file; folders are created.
         sha256: expected checksum, None when unknown.
-        timeout: seconds without an answer after which an attempt ends.
 
     Raises:
         UserError: the address does not answer, the content is not what was expected, or downloads are switched off.
@@ -64,7 +64,7 @@ def download(url: str, target: Path, sha256: str | None = None, timeout: float =
     if _offline.get():
         raise UserError("downloads are switched off")
     with _temporary(target) as partial, Display(f"downloading {url}", _log.info):
-        transfer = _Transfer(url, partial, timeout)
+        transfer = _Transfer(url, partial)
         transfer.claim(target)
         try:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -132,8 +132,8 @@ class _Broken(Exception):
 class _Transfer:
     """The transfer of one file. ``version``: the server's ETag or Last-Modified, None where it sends neither."""
 
-    def __init__(self, url: str, partial: Path, timeout: float):
-        self.url, self.partial, self.timeout = url, partial, timeout
+    def __init__(self, url: str, partial: Path):
+        self.url, self.partial = url, partial
         self.version: str | None = None
 
     def claim(self, target: Path) -> None:
@@ -160,7 +160,7 @@ class _Transfer:
             request.add_header("Range", f"bytes={received}-")
             request.add_header("If-Range", self.version)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
                 goes_on = getattr(answer, "status", None) == 206
                 self.version = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
                 if (self.version or "").startswith("W/"):  # equal in meaning, not byte by byte
@@ -194,21 +194,19 @@ class _Transfer:
             raise _Broken(f"the download of {self.url} broke off after {received} of {expected} bytes")
 
 
-def download_zip(url: str, folder: Path, members: str, sha256: str | None = None, timeout: float = 30.0) -> None:
+def download_zip(url: str, folder: Path, members: str) -> None:
     """Fetches an archive and unpacks the files whose name begins with ``members`` into ``folder``, without subfolders.
 
     Args:
         url: address of the zip file.
         folder: folder of the files; created.
         members: beginning of the names of the files that are unpacked.
-        sha256: expected checksum of the archive, None when unknown.
-        timeout: seconds without an answer after which the attempt ends.
 
     Raises:
         UserError: as :func:`download`; or the archive is damaged or does not hold such files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _archive(url, folder, sha256, timeout) as (archive, _):
+    with _archive(url, folder) as (archive, _):
         try:
             with zipfile.ZipFile(archive) as opened:
                 chosen = [name for name in opened.namelist() if PurePosixPath(name).name.startswith(members)]
@@ -223,21 +221,19 @@ def download_zip(url: str, folder: Path, members: str, sha256: str | None = None
             raise UserError(f"{url} is not a readable zip file: {error}") from error
 
 
-def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None = None, timeout: float = 30.0) -> None:
+def download_archive(url: str, folder: Path, strip: int = 0) -> None:
     """Fetches a zip or tar archive and unpacks all of it below ``folder``, with its subfolders.
 
     Args:
         url: address of the archive.
         folder: folder of the files; created.
         strip: leading folders of every path that are left out.
-        sha256: expected checksum of the archive, None when unknown.
-        timeout: seconds without an answer after which the attempt ends.
 
     Raises:
         UserError: as :func:`download`; or the archive is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _archive(url, folder, sha256, timeout) as (archive, unpacked):
+    with _archive(url, folder) as (archive, unpacked):
         try:
             if zipfile.is_zipfile(archive):
                 with zipfile.ZipFile(archive) as opened:
@@ -254,7 +250,7 @@ def download_archive(url: str, folder: Path, strip: int = 0, sha256: str | None 
 
 
 @contextmanager
-def _archive(url: str, folder: Path, sha256: str | None, timeout: float) -> Iterator[tuple[Path, Path]]:
+def _archive(url: str, folder: Path) -> Iterator[tuple[Path, Path]]:
     """An archive and an empty folder, both removed at the end; a partial archive is kept for the next start."""
     name = f".download-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as scratch:
@@ -262,7 +258,7 @@ def _archive(url: str, folder: Path, sha256: str | None, timeout: float) -> Iter
             with suppress(OSError):
                 left.replace(Path(scratch) / left.name)
         try:
-            yield download(url, Path(scratch) / name, sha256, timeout), Path(scratch) / "unpacked"
+            yield download(url, Path(scratch) / name), Path(scratch) / "unpacked"
         except BaseException:
             for left in Path(scratch).glob(f".{name}.*.part"):
                 left.replace(folder / left.name)

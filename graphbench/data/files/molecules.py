@@ -7,7 +7,6 @@ a list of known values; an unknown value takes the last position. RDKit does the
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from graphbench.cores import available_cores
 from graphbench.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -107,8 +107,7 @@ def rebuilt(atoms: np.ndarray, edge_index: np.ndarray, bonds: np.ndarray) -> Any
 
 
 def _map(function: Any, chunks: list[list[str]]) -> Iterator[dict[str, np.ndarray]]:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(available, len(chunks) // 4)
+    workers = min(available_cores(), len(chunks) // 4)
     if workers < 2:
         yield from map(function, chunks)
         return

@@ -15,6 +15,8 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from graphbench.durations import clock
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -99,10 +101,3 @@ def report(done: float, total: float) -> None:
     display = _shown.get()
     if display is not None and total > 0:
         display.update(min(done / total, 1.0))
-
-
-def clock(seconds: float) -> str:
-    """``0:07``, ``12:30`` or ``1:05:00``."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

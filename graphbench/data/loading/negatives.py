@@ -11,11 +11,11 @@ from torch import Tensor
 
 from graphbench.structures import EdgeSet, GraphBatch
 
-PER_POSITIVE = 2
+_PER_POSITIVE = 2
 _TRIES = 10
 
 
-def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: int = PER_POSITIVE) -> GraphBatch:
+def with_negatives(batch: GraphBatch, generator: torch.Generator) -> GraphBatch:
     """The batch with its positive pairs and newly drawn negative ones.
 
     Where ten tries find no free target (almost every node is a true one) a false pair is left out.
@@ -23,12 +23,11 @@ def with_negatives(batch: GraphBatch, generator: torch.Generator, per_positive: 
     Args:
         batch: batch on the host; pairs with target 1 are true, others are replaced.
         generator: generator of the draws.
-        per_positive: false pairs per true one.
     """
     asked, y = batch.edge_sets["label"], batch.y
     assert y is not None
     true = asked.index[:, y.reshape(len(y), -1)[:, 0] == 1]
-    source = true[0].repeat_interleave(per_positive)
+    source = true[0].repeat_interleave(_PER_POSITIVE)
     graph = batch.ragged.graph_id[source]
     first, size = batch.ragged.ptr[graph], batch.ragged.size_tensor[graph]
     target = torch.empty_like(source)

@@ -5,6 +5,6 @@ one block uses it alone; sublayers joined by ``+`` go into a :class:`~graphbench
 
     gt: {layer_type: GraphormerLayer}
 
-Files: ``bigbird``, ``graphormer``, ``performer``, ``san`` (SAN and SAN2), ``pre_norm`` (FFGT and GRPE), ``gcn_conv``,
-``gine_conv``, ``gated_gcn_conv`` (the layers of GraphGPS's ``custom_gnn``).
+Files: ``bigbird``, ``graphormer``, ``performer``, ``san`` (SAN and SAN2), ``pre_norm`` (FFGT and GRPE), ``convolution``
+(GCN and GINE), ``gated_gcn_conv`` (the layers of GraphGPS's ``custom_gnn``).
 """

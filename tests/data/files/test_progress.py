@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from graphbench.data.files import progress
-from graphbench.data.files.progress import Display, clock, report
+from graphbench.data.files.progress import Display, report
 
 
 @pytest.fixture
@@ -59,8 +59,3 @@ def test_the_innermost_display_counts_and_the_outer_one_comes_back(now: list[flo
         now[0] += 60
         report(3, 4)
     assert lines == ["outer", "inner", "inner: 50%, 1:00 left", "outer: 75%, 0:40 left"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (59.6, "1:00"), (750, "12:30"), (3900, "1:05:00")])
-def test_clock(seconds: float, text: str) -> None:
-    assert clock(seconds) == text

@@ -27,8 +27,8 @@ def _batch() -> GraphBatch:
     return GraphBatch(ragged, edges, y=y, edge_sets={"label": EdgeSet(index, counts.cumsum(0))})
 
 
-def _draw(seed: int, per_positive: int = 2) -> GraphBatch:
-    return with_negatives(_batch(), torch.Generator().manual_seed(seed), per_positive)
+def _draw(seed: int) -> GraphBatch:
+    return with_negatives(_batch(), torch.Generator().manual_seed(seed))
 
 
 def _pairs(batch: GraphBatch, label: int) -> list[tuple[int, int]]:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from graphbench.layers.blocks.convolution import GCNBlock, GINEBlock
 from graphbench.layers.blocks.gated_gcn_conv import GatedGCNBlock
-from graphbench.layers.blocks.gcn_conv import GCNBlock
-from graphbench.layers.blocks.gine_conv import GINEBlock
 from tests.contract import CHECKS, Subject, check_corner_cases, example_batch, shaken
 from tests.layers.recorded import batch_of, check_gradients, close, load
 
