@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphbench.config.settings import describe_differences
-from graphbench.errors import Interrupted, Pruned, UserError
+from graphbench.errors import Interrupted, Pruned, RunInUse, UserError
 from graphbench.runs import atomic
 from graphbench.runs.history import SPLITS
 from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
@@ -131,7 +131,8 @@ class RunDirectory:
             A process that is not the writer gets ``fresh``: broadcast the first one's decision.
 
         Raises:
-            UserError: another process works here, or the folder holds a run that was made of something else.
+            RunInUse: another process works here.
+            UserError: the folder holds a run that was made of something else.
         """
         if not self.writer:
             yield "fresh"
@@ -190,6 +191,17 @@ class RunDirectory:
         if self.writer:
             record.write(self.record_file)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a process works here."""
+        if not self._lock_file.is_file():
+            return False
+        try:
+            with self._lock():
+                return False
+        except RunInUse:
+            return True
+
     def _decide(self, identity: RunIdentity, overwrite: bool) -> Decision:
         present = self.path.is_dir() and any(self.path.iterdir())
         if present and overwrite:
@@ -223,17 +235,21 @@ class RunDirectory:
             target = self.path.with_name(f"{self.path.name}.old-{date}-{count}")
         return target
 
+    @property
+    def _lock_file(self) -> Path:
+        # Beside the folder, not inside: renaming the folder aside must not carry a held lock along.
+        return self.config_dir / f".{self.path.name}.lock"
+
     @contextmanager
     def _lock(self) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
         self.config_dir.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, not inside: renaming the folder aside must not carry a held lock along.
-        lock = FileLock(self.config_dir / f".{self.path.name}.lock", timeout=0)
+        lock = FileLock(self._lock_file, timeout=0)
         try:
             lock.acquire()
         except Timeout:
-            raise UserError(
+            raise RunInUse(
                 f"{self.path}: another process is working in this run directory. Wait until it ends, or choose "
                 "another seed, name_tag or out_dir."
             ) from None

@@ -1,6 +1,6 @@
 """The command line of ``graphbench sweep`` (scripts/sweep.py).
 
-Exit codes: 0 all runs are finished; 1 some runs failed (listed, with their reasons); 2 the input is wrong, nothing was
+Exit codes: 0 all runs are finished; 1 some are not (listed, with their reasons); 2 the input is wrong, nothing was
 started; 130 interrupted (the same command goes on).
 """
 
@@ -114,9 +114,11 @@ def _main(options: argparse.Namespace) -> int:
         if items:
             launchers.launch(items, progress, arrays, options)
     launchers.print_failures(progress.failures + progress.failed_trials)
+    for item in progress.elsewhere:
+        print(f"running elsewhere: {item.name}; the same command looks again.", file=sys.stderr)
     _print_runs(sweep, [entry for entry in planned if not entry.search], progress)
     searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
-    return FAILED if progress.failures or not all(searches_complete) else 0
+    return FAILED if progress.failures or progress.elsewhere or not all(searches_complete) else 0
 
 
 def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | None) -> None:
