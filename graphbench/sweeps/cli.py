@@ -116,7 +116,7 @@ def _main(options: argparse.Namespace) -> int:
     launchers.print_failures(progress.failures + progress.failed_trials)
     for item in progress.elsewhere:
         print(f"running elsewhere: {item.name}; the same command looks again.", file=sys.stderr)
-    _print_runs(sweep, [entry for entry in planned if not entry.search], progress)
+    _print_runs(sweep, [entry for entry in planned if not entry.search], progress, options.overrides)
     searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
     return FAILED if progress.failures or progress.elsewhere or not all(searches_complete) else 0
 
@@ -146,7 +146,9 @@ def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     )
 
 
-def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress) -> None:
+def _print_runs(
+    sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress, overrides: Sequence[str]
+) -> None:
     """Prints where the runs are, and what to type for the table."""
     if not planned:
         return
@@ -154,8 +156,10 @@ def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepPr
     total = sum(entry.total for entry in planned)
     done = sum(entry.done for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
+    pairs = zip(overrides[::2], overrides[1::2], strict=True)
+    settings = [word for pair in pairs if pair[0] != "out_dir" for word in pair]  # of the configurations in the table
     for root in roots:
-        command = [*shipped.command("tables"), "--sweep", str(sweep.path), "--records", root]
+        command = [*shipped.command("tables"), "--sweep", str(sweep.path), *settings, "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 

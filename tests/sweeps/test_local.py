@@ -133,8 +133,11 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     kept = [path.parent.name for path in Path("results/gcn-chameleon").glob("*.old-*/record.json")]
     assert sorted(name[0] for name in kept) == ["3", "5"], "moved aside, not deleted"
     capfd.readouterr()
-    assert main([sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon"]) == 0
-    assert "moved aside" not in capfd.readouterr().err, "runs of the same configuration stay"
+    again = [sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon", "--out_dir", "results"]
+    assert main(again) == 0
+    said = capfd.readouterr().err
+    assert "moved aside" not in said, "runs of the same configuration stay"
+    assert f"table: python scripts/tables.py --sweep {sweep} optim.max_epoch 3 --records results" in said
 
 
 @pytest.mark.slow
