@@ -60,7 +60,7 @@ class RunDirectory:
         return RunRecord.read(self.record_file)
 
     def refuse_another(self, identity: RunIdentity, settings: Mapping[str, Any] | None = None) -> None:
-        """Refuses a folder with a run that was made of something else.
+        """Refuses a folder with a run that was made of something else, or of nobody knows what.
 
         Args:
             identity: identity of the run that is to be in the folder, as far as it is known already.
@@ -70,6 +70,11 @@ class RunDirectory:
             UserError: saying what differs and how to go on.
         """
         record = self.record
+        if self._is_damaged(record):
+            raise UserError(
+                f"{self.path}: holds results without a readable record.json, so that it is unknown which configuration "
+                f"they belong to: {_ADVICE}"
+            )
         if record is not None and record.run_id != self.path.name:
             raise UserError(
                 f"{self.path}: holds the record of run {record.run_id} (a copy of its folder, or of its files), which "
@@ -86,7 +91,7 @@ class RunDirectory:
             )
 
     def set_aside_another(self, identity: RunIdentity) -> Path | None:
-        """Renames a run that was made of something else aside, as ``overwrite`` does.
+        """Renames a run that was made of something else, or of nobody knows what, aside, as ``overwrite`` does.
 
         Returns:
             Its new folder, None where there is no such run.
@@ -95,8 +100,8 @@ class RunDirectory:
             UserError: another process works here.
         """
         record = self.record
-        another = record is not None and (
-            record.run_id != self.path.name or record.identity.differences_of_one_run(identity)
+        another = self._is_damaged(record) or (
+            record is not None and (record.run_id != self.path.name or record.identity.differences_of_one_run(identity))
         )
         return self.set_aside() if another else None
 
@@ -211,20 +216,15 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             return "fresh"
         record = self.record
-        if record is None:
-            if self._holds_results():
-                raise UserError(
-                    f"{self.path}: holds results without a readable record.json, so that it is unknown which "
-                    f"configuration they belong to: {_ADVICE}"
-                )
-            return "fresh"  # killed between making the folder and writing the record
         self.refuse_another(identity)
+        if record is None:
+            return "fresh"  # killed between making the folder and writing the record
         return "skip" if record.status == "finished" else "resume"
 
-    def _holds_results(self) -> bool:
-        """Whether anything lies here that only a run with a record writes; it writes the record first."""
+    def _is_damaged(self, record: RunRecord | None) -> bool:
+        """Whether results lie here without the record, which a run writes first."""
         of_training = (self.path / name for name in ("ckpt", *SPLITS))
-        return any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in of_training)
+        return record is None and any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in of_training)
 
     def _aside(self) -> Path:
         date = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
