@@ -66,7 +66,7 @@ class Calibration:
         if len(y) != rows:
             raise UserError(f"calibration: {len(y)} targets for {rows} predictions.")
         if task_type == "regression":
-            return cls(1.0, _threshold((_as_rows(y) - predictions.values).abs(), coverage), coverage, rows)
+            return cls(1.0, _threshold((_as_rows(y) - predictions.values).abs(), coverage, ""), coverage, rows)
         if task_type == "classification_multilabel":
             return cls(_temperature(predictions, _as_rows(y)), None, coverage, rows)
         classes, count = y.reshape(-1).long(), predictions.values.shape[1]
@@ -76,7 +76,8 @@ class Calibration:
         others = predictions.of_rows(slice(1, None, 2))
         others = replace(others, runs=others.runs / temperature)
         score = 1 - others.probability.gather(1, classes[1::2, None])
-        return cls(temperature, _threshold(score, coverage), coverage, rows)
+        half = f" besides the half of all {rows} that gives the temperature"
+        return cls(temperature, _threshold(score, coverage, half), coverage, rows)
 
     def of(self, predictions: Predictions) -> Predictions:
         """The predictions with this temperature and threshold."""
@@ -87,8 +88,13 @@ def _as_rows(y: Tensor) -> Tensor:
     return y.reshape(len(y), -1).float()
 
 
-def _threshold(scores: Tensor, coverage: float) -> Tensor:
+def _threshold(scores: Tensor, coverage: float, besides: str) -> Tensor:
     """The ceil((n + 1) c)-th smallest score of every column, NaN left out.
+
+    Args:
+        scores: (R, K) scores.
+        coverage: c.
+        besides: words for examples that are not among them.
 
     Raises:
         UserError: there are fewer.
@@ -100,8 +106,7 @@ def _threshold(scores: Tensor, coverage: float) -> Tensor:
         if rank > len(known):
             least = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise UserError(
-                f"coverage {coverage:g} needs {least} examples or more besides those of the temperature, "
-                f"there are {len(known)}."
+                f"coverage {coverage:g} needs {least} examples with known targets or more{besides}, there are {len(known)}."
             )
         thresholds.append(known[rank - 1])
     return torch.stack(thresholds).to(scores.dtype)
