@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]
         calibration = model.calibrate(known, coverage=options.coverage)
         predictions = calibration.of(predictions)
-        print(f"calibrated on {calibration.rows:,} examples: temperature {calibration.temperature:.3g}")
+        print(f"calibrated on {calibration.rows:,} examples: {calibration.summary}")
     out = options.out or Path("predictions.csv")
     predictions.write(out)
     print(f"wrote {out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")

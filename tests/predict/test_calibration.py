@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def test_labels_get_a_temperature_and_what_does_not_fit_is_refused() -> None:
     calibration = Calibration.measured(predictions, y)
     assert calibration.temperature == pytest.approx(4, rel=0.15)
     scaled = calibration.of(predictions)
+    assert calibration.summary == f"temperature {calibration.temperature:.3g}; no sets, which are for one class per row"
     assert list(scaled.columns()) == ["graph", "probability_0", "probability_1", "probability_2"]
     with pytest.raises(ValueError, match="with one class per row"):
         _ = scaled.prediction_set
@@ -129,11 +131,17 @@ def test_too_few_in_common_are_told_as_such(trained: Any) -> None:  # noqa: F811
         Calibration.measured(classes, targets)
 
 
-def test_the_command_adds_sets_or_intervals(trained: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_command_adds_sets_or_intervals(
+    trained: Any,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     task_type, _, source = trained
     data = f"{source.name}:test_rings"
     command = ["predict", "results/rings", data, "--out", str(tmp_path / "a.csv"), "--coverage", "0.5"]
     assert main([*command, "--calibrate", "validation"]) == 0
+    gives = "intervals, without a temperature," if task_type == "regression" else r"temperature \S+; sets"
+    assert re.search(rf"calibrated on \d+ examples: {gives} that hold 50 % of new targets\n", capsys.readouterr().out)
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     if task_type == "regression":
         assert all(float(row["lower_0"]) < float(row["value_0"]) < float(row["upper_0"]) for row in rows)
