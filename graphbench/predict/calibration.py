@@ -118,7 +118,8 @@ def _threshold(scores: Tensor, coverage: float, besides: str) -> Tensor:
         if rank > len(known):
             least = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise UserError(
-                f"coverage {coverage:g} needs {least} examples with known targets or more{besides}, there are {len(known)}."
+                f"coverage {coverage:g} needs {least} examples with known targets or more{besides}, "
+                f"there are {len(known)}."
             )
         thresholds.append(known[rank - 1])
     return torch.stack(thresholds).to(scores.dtype)

@@ -9,8 +9,8 @@ not needed. Of one run DATA may also be ``train``, ``val`` or ``test``: the exam
 (``set_k``) or intervals (``lower_k``, ``upper_k``) that hold ``--coverage`` of the true targets.
 
 ``--embeddings`` writes the hidden states of one run (.npz): ``nodes`` (R, d) with ``graph`` and ``node`` (R,),
-and ``graphs`` (G, d) where the model has one per graph; by default those that the prediction head reads. Predictions are
-then written only where ``--out`` or ``--calibrate`` asks for them.
+and ``graphs`` (G, d) where the model has one per graph; by default those that the prediction head reads. Predictions
+are then written only where ``--out`` or ``--calibrate`` asks for them.
 """
 
 from __future__ import annotations

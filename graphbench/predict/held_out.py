@@ -56,8 +56,8 @@ def held_out(trained: TrainedModel) -> HeldOut:
     note = ""
     if len(common) < most:
         note = (
-            f"Only {len(common)} of a run's {most} validation examples validate all {len(finished)} runs: name one run, or "
-            "graphs with targets; runs of one dataset.split_seed have all of them in common."
+            f"Only {len(common)} of a run's {most} validation examples validate all {len(finished)} runs: "
+            "name one run, or graphs with targets; runs of one dataset.split_seed have all of them in common."
         )
     examples, store = torch.from_numpy(common), encode(first.config, first.raw).store
     assert store.y is not None
