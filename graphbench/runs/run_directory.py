@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -30,7 +30,7 @@ from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, RunInUse, UserError
 from graphbench.runs import atomic
 from graphbench.runs.history import SPLITS
-from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
+from graphbench.runs.identity import CONFIGURATION, PLUG_IN, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
 
 Decision = Literal["fresh", "resume", "skip"]
@@ -87,8 +87,20 @@ class RunDirectory:
                 see = f": {describe_differences(settings, record.settings)}"
             raise UserError(
                 f"{self.path}: holds a run ({record.status}) of another {described(different)}{see}. Go back to what "
-                f"it was made of, or keep both: {_ADVICE}"
+                f"it was made of, or keep both: {_ADVICE}{self._advice_on_plug_ins(different)}"
             )
+
+    def _advice_on_plug_ins(self, different: Collection[str]) -> str:
+        """How to add to a plug-in without this refusal, and where its file is as the run had it."""
+        plug_ins = [name.removeprefix(PLUG_IN) for name in different if name.startswith(PLUG_IN)]
+        if not plug_ins:
+            return ""
+        copies = [str(self.path / name) for name in plug_ins if (self.path / name).is_file()]
+        kept = f" (as it was: {', '.join(copies)})" if copies else ""
+        return (
+            f" A plug-in counts as a whole, file by file: what is added in a file of its own, named by the "
+            f"configurations that use it, leaves the runs of the others valid{kept}."
+        )
 
     def set_aside_another(self, identity: RunIdentity) -> Path | None:
         """Renames a run that was made of something else, or of nobody knows what, aside, as ``overwrite`` does.
