@@ -19,6 +19,10 @@ class UserError(Exception):
     exit_code = 2
 
 
+class RunInUse(UserError):
+    """Another process works on the run."""
+
+
 class RunFailed(Exception):
     """The run itself failed (non-finite loss, out of memory): exit code 3, state kept for resume."""
 

@@ -156,14 +156,26 @@ def test_another_split_of_the_same_sizes_is_refused(folder: Path, commands: Comm
 
 
 def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, commands: Commands) -> None:
-    def write_plugin(text: str) -> None:
-        Path("mine.py").write_text(text)
+    def write_plugin(text: str, name: str = "mine.py") -> None:
+        Path(name).write_text(text)
 
     write_plugin("SCALE = 1\n")
     commands.run("coins.yaml", "plugins", "[mine.py]")
     write_plugin("SCALE = 2\n")
-    assert "of another plug-in mine.py (" in commands.refused("coins.yaml", "plugins", "[mine.py]")
+    refused = commands.refused("coins.yaml", "plugins", "[mine.py]")
+    assert "of another plug-in mine.py (" in refused
+    advice = (
+        "what is added in a file of its own, named by the configurations that use it, leaves the runs of the others"
+    )
+    assert f"{advice} valid (as it was: results/coins/0/mine.py)." in refused
+    assert Path("results/coins/0/mine.py").read_text() == "SCALE = 1\n"
     write_plugin("SCALE = 1\n")
+    write_plugin("FACTOR = 3\n", "added.py")
+    commands.run("coins.yaml", "plugins", "[added.py]", "name_tag", "added")
+    write_plugin("FACTOR = 4\n", "added.py")
+    assert "of another plug-in added.py (" in commands.refused(
+        "coins.yaml", "plugins", "[added.py]", "name_tag", "added"
+    )
     assert commands.run("coins.yaml", "plugins", "[mine.py]", "--repeat", "2")["n"] == 2
     Path("mine.py").unlink()
     assert commands.run("results/coins/0/config.yaml", "out_dir", "again")["n"] == 1, "a run keeps its plug-ins"

@@ -29,7 +29,7 @@ from graphbench.config.layer_type import component_names
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.values import check
 from graphbench.config.yaml_files import COMMAND_LINE, Leaves, parse_overrides, read_file
-from graphbench.errors import UserError, nearest, unknown
+from graphbench.errors import SHOWN, UserError, nearest, unknown
 
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
@@ -61,10 +61,8 @@ def load_config(
     values: dict[str, Any] = {name: key.default for name, key in schema.items()}
     origin = {name: where for name, (_, where) in leaves.items()}
     notices = []
-    for name, (value, where) in leaves.items():
-        key = _key(schema, name, where, value)
-        if key is None:
-            continue  # an empty section
+    for name, key in _keys(schema, leaves).items():
+        value, where = leaves[name]
         if (
             where == COMMAND_LINE
             and name in typed
@@ -136,6 +134,28 @@ def _further_encodings(leaves: Leaves) -> dict[str, Key]:
 
 def _encoders(value: Any) -> list[str]:
     return component_names(value) if isinstance(value, str) else []  # another type is refused later
+
+
+def _keys(schema: Mapping[str, Key], leaves: Leaves) -> dict[str, Key]:
+    """The keys that dotted names stand for, but for empty sections.
+
+    Raises:
+        UserError: all that are unknown, a line each; of more than :data:`SHOWN` the first.
+    """
+    keys: dict[str, Key] = {}
+    refused: list[str] = []
+    for name, (value, where) in leaves.items():
+        try:
+            key = _key(schema, name, where, value)
+        except UserError as error:
+            refused.append(str(error))
+            continue
+        if key is not None:
+            keys[name] = key
+    if refused:
+        further = [f"... ({len(refused)} keys in all)"] if len(refused) > SHOWN else []
+        raise UserError("\n".join([*refused[:SHOWN], *further]))
+    return keys
 
 
 def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | None:

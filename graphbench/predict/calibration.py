@@ -39,12 +39,14 @@ class Calibration:
         threshold: see :attr:`Predictions.threshold`; None for multilabel tasks, whose labels only get a temperature.
         coverage: c, the share of new examples that sets and intervals hold at least.
         rows: examples that it was measured on.
+        is_of_values: whether the predictions are values, of a regression.
     """
 
     temperature: float
     threshold: Tensor | None
     coverage: float
     rows: int
+    is_of_values: bool = False
 
     @classmethod
     def measured(cls, predictions: Predictions, y: Tensor, coverage: float = 0.9) -> Calibration:
@@ -64,7 +66,8 @@ class Calibration:
         if len(y) != rows:
             raise UserError(f"calibration: {len(y)} targets for {rows} predictions.")
         if task_type == "regression":
-            return cls(1.0, _threshold((_as_rows(y) - predictions.values).abs(), coverage), coverage, rows)
+            threshold = _threshold((_as_rows(y) - predictions.values).abs(), coverage, "")
+            return cls(1.0, threshold, coverage, rows, is_of_values=True)
         if task_type == "classification_multilabel":
             return cls(_temperature(predictions, _as_rows(y)), None, coverage, rows)
         classes, count = y.reshape(-1).long(), predictions.values.shape[1]
@@ -74,7 +77,17 @@ class Calibration:
         others = predictions.of_rows(slice(1, None, 2))
         others = replace(others, runs=others.runs / temperature)
         score = 1 - others.probability.gather(1, classes[1::2, None])
-        return cls(temperature, _threshold(score, coverage), coverage, rows)
+        half = f" besides the half of all {rows} that gives the temperature"
+        return cls(temperature, _threshold(score, coverage, half), coverage, rows)
+
+    @property
+    def summary(self) -> str:
+        """What it gives, in one line."""
+        temperature = f"temperature {self.temperature:.3g}"
+        if self.threshold is None:
+            return f"{temperature}; no sets, which are for one class per row"
+        kind = "intervals, without a temperature," if self.is_of_values else f"{temperature}; sets"
+        return f"{kind} that hold {100 * self.coverage:g} % of new targets"
 
     def of(self, predictions: Predictions) -> Predictions:
         """The predictions with this temperature and threshold."""
@@ -85,8 +98,13 @@ def _as_rows(y: Tensor) -> Tensor:
     return y.reshape(len(y), -1).float()
 
 
-def _threshold(scores: Tensor, coverage: float) -> Tensor:
+def _threshold(scores: Tensor, coverage: float, besides: str) -> Tensor:
     """The ceil((n + 1) c)-th smallest score of every column, NaN left out.
+
+    Args:
+        scores: (R, K) scores.
+        coverage: c.
+        besides: words for examples that are not among them.
 
     Raises:
         UserError: there are fewer.
@@ -98,7 +116,7 @@ def _threshold(scores: Tensor, coverage: float) -> Tensor:
         if rank > len(known):
             least = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise UserError(
-                f"coverage {coverage:g} needs {least} examples or more besides those of the temperature, "
+                f"coverage {coverage:g} needs {least} examples with known targets or more{besides}, "
                 f"there are {len(known)}."
             )
         thresholds.append(known[rank - 1])

@@ -8,8 +8,9 @@ not needed. Of one run DATA may also be ``train``, ``val`` or ``test``: the exam
 ``--calibrate`` adds what the prediction leaves open: probabilities after temperature scaling, and sets of classes
 (``set_k``) or intervals (``lower_k``, ``upper_k``) that hold ``--coverage`` of the true targets.
 
-``--embeddings`` writes the hidden states of one run as well (.npz): ``nodes`` (R, d) with ``graph`` and ``node`` (R,),
-and ``graphs`` (G, d) where the model has one per graph; by default those that the prediction head reads.
+``--embeddings`` writes the hidden states of one run (.npz): ``nodes`` (R, d) with ``graph`` and ``node`` (R,),
+and ``graphs`` (G, d) where the model has one per graph; by default those that the prediction head reads. Predictions
+are then written only where ``--out`` or ``--calibrate`` asks for them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "data", metavar="DATA", help="graphs: a file, a folder, or file.py:function; of one run also train, val or test"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="default: %(default)s"
+        "--out", type=Path, metavar="FILE", help="default: predictions.csv; with --embeddings alone: none"
     )
     parser.add_argument("--device", default="cpu", help="default: cpu")
     parser.add_argument("--batch_size", type=int, metavar="N", help="graphs at a time; default: as in training")
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="graphs with targets that have trained no model, or the word validation: the examples of the runs",
     )
     parser.add_argument("--coverage", type=float, default=0.9, metavar="C", help="default: %(default)s")
-    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="write hidden states to this .npz, too")
+    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="write hidden states to this .npz")
     parser.add_argument("--module", metavar="NAME", help="of --embeddings: outputs of this module, e.g. layers.0")
     options = parser.parse_args(arguments)
     if options.module is not None and options.embeddings is None:
@@ -67,12 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         states = model.embeddings(examples, options.module, device=device, batch_size=options.batch_size)
         states.write(options.embeddings)
         print(f"wrote {options.embeddings}: {states}")
+        if options.out is None and options.calibrate is None:
+            return 0
     predictions = model.predict(examples, device=device, batch_size=options.batch_size)
     if options.calibrate is not None:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]
         calibration = model.calibrate(known, coverage=options.coverage)
         predictions = calibration.of(predictions)
-        print(f"calibrated on {calibration.rows:,} examples: temperature {calibration.temperature:.3g}")
-    predictions.write(options.out)
-    print(f"wrote {options.out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
+        print(f"calibrated on {calibration.rows:,} examples: {calibration.summary}")
+    out = options.out or Path("predictions.csv")
+    predictions.write(out)
+    print(f"wrote {out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,21 @@ if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel
 
 
-def held_out(trained: TrainedModel) -> tuple[Predictions, Tensor]:
+class HeldOut(NamedTuple):
+    """Predictions on the common validation examples of runs.
+
+    Attributes:
+        predictions: R rows.
+        targets: (R,) classes, or (R, K) values or labels.
+        note: why they are fewer than those of a run, as a sentence; empty where they are not.
+    """
+
+    predictions: Predictions
+    targets: Tensor
+    note: str
+
+
+def held_out(trained: TrainedModel) -> HeldOut:
     """Predictions on the common validation examples of the runs, and their targets.
 
     Args:
@@ -38,10 +52,17 @@ def held_out(trained: TrainedModel) -> tuple[Predictions, Tensor]:
             "the runs have no validation example in common: what validates one has trained another. Name graphs with "
             "targets, or one run."
         )
+    most = max(len(each.splits.val) for each in finished)
+    note = ""
+    if len(common) < most:
+        note = (
+            f"Only {len(common)} of a run's {most} validation examples validate all {len(finished)} runs: "
+            "name one run, or graphs with targets; runs of one dataset.split_seed have all of them in common."
+        )
     examples, store = torch.from_numpy(common), encode(first.config, first.raw).store
     assert store.y is not None
     if first.raw.card.transductive:
-        return trained.of_store(store).of_rows(examples), store.y[examples]
+        return HeldOut(trained.of_store(store).of_rows(examples), store.y[examples], note)
     targets = store.gather(examples).y
     assert targets is not None
-    return trained.of_store(store, common.tolist()), targets
+    return HeldOut(trained.of_store(store, common.tolist()), targets, note)

@@ -235,7 +235,11 @@ class TrainedModel:
         if graphs is None:
             from graphbench.predict.held_out import held_out
 
-            return Calibration.measured(*held_out(self), coverage)
+            known = held_out(self)
+            try:
+                return Calibration.measured(known.predictions, known.targets, coverage)
+            except UserError as error:
+                raise UserError(f"{error} {known.note}".rstrip()) from None
         records = graph_list(graphs)
         try:
             targets = GraphStore.from_graphs(records, "node" if self.info.task == "node" else "graph").y

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 CONFIGURATION = "configuration"
+PLUG_IN = "plug-in "
+"""Beginning of the name of a plug-in; behind it the file, as the configuration names it."""
+
 WEIGHTS = "weights of "
 """Beginning of the name of what a run started from; behind it the folder of that run."""
 
@@ -49,7 +52,7 @@ class RunIdentity:
 
 def plug_in_inputs(code: Mapping[str, bytes]) -> dict[str, str]:
     """The plug-ins among the inputs of a run, from their sources by file."""
-    return {f"plug-in {name}": hashlib.sha256(source).hexdigest() for name, source in code.items()}
+    return {PLUG_IN + name: hashlib.sha256(source).hexdigest() for name, source in code.items()}
 
 
 def described(differences: Mapping[str, tuple[str, str]]) -> str:

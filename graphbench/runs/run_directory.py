@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
 from graphbench.config.settings import describe_differences
-from graphbench.errors import Interrupted, Pruned, UserError
+from graphbench.errors import Interrupted, Pruned, RunInUse, UserError
 from graphbench.runs import atomic
 from graphbench.runs.history import SPLITS
-from graphbench.runs.identity import CONFIGURATION, RunIdentity, described
+from graphbench.runs.identity import CONFIGURATION, PLUG_IN, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
 
 Decision = Literal["fresh", "resume", "skip"]
@@ -60,7 +60,7 @@ class RunDirectory:
         return RunRecord.read(self.record_file)
 
     def refuse_another(self, identity: RunIdentity, settings: Mapping[str, Any] | None = None) -> None:
-        """Refuses a folder with a run that was made of something else.
+        """Refuses a folder with a run that was made of something else, or of nobody knows what.
 
         Args:
             identity: identity of the run that is to be in the folder, as far as it is known already.
@@ -70,6 +70,11 @@ class RunDirectory:
             UserError: saying what differs and how to go on.
         """
         record = self.record
+        if self._is_damaged(record):
+            raise UserError(
+                f"{self.path}: holds results without a readable record.json, so that it is unknown which configuration "
+                f"they belong to: {_ADVICE}"
+            )
         if record is not None and record.run_id != self.path.name:
             raise UserError(
                 f"{self.path}: holds the record of run {record.run_id} (a copy of its folder, or of its files), which "
@@ -82,11 +87,23 @@ class RunDirectory:
                 see = f": {describe_differences(settings, record.settings)}"
             raise UserError(
                 f"{self.path}: holds a run ({record.status}) of another {described(different)}{see}. Go back to what "
-                f"it was made of, or keep both: {_ADVICE}"
+                f"it was made of, or keep both: {_ADVICE}{self._advice_on_plug_ins(different)}"
             )
 
+    def _advice_on_plug_ins(self, different: Collection[str]) -> str:
+        """How to add to a plug-in without this refusal, and where its file is as the run had it."""
+        plug_ins = [name.removeprefix(PLUG_IN) for name in different if name.startswith(PLUG_IN)]
+        if not plug_ins:
+            return ""
+        copies = [str(self.path / name) for name in plug_ins if (self.path / name).is_file()]
+        kept = f" (as it was: {', '.join(copies)})" if copies else ""
+        return (
+            f" A plug-in counts as a whole, file by file: what is added in a file of its own, named by the "
+            f"configurations that use it, leaves the runs of the others valid{kept}."
+        )
+
     def set_aside_another(self, identity: RunIdentity) -> Path | None:
-        """Renames a run that was made of something else aside, as ``overwrite`` does.
+        """Renames a run that was made of something else, or of nobody knows what, aside, as ``overwrite`` does.
 
         Returns:
             Its new folder, None where there is no such run.
@@ -95,8 +112,8 @@ class RunDirectory:
             UserError: another process works here.
         """
         record = self.record
-        another = record is not None and (
-            record.run_id != self.path.name or record.identity.differences_of_one_run(identity)
+        another = self._is_damaged(record) or (
+            record is not None and (record.run_id != self.path.name or record.identity.differences_of_one_run(identity))
         )
         return self.set_aside() if another else None
 
@@ -131,7 +148,8 @@ class RunDirectory:
             A process that is not the writer gets ``fresh``: broadcast the first one's decision.
 
         Raises:
-            UserError: another process works here, or the folder holds a run that was made of something else.
+            RunInUse: another process works here.
+            UserError: the folder holds a run that was made of something else.
         """
         if not self.writer:
             yield "fresh"
@@ -190,6 +208,17 @@ class RunDirectory:
         if self.writer:
             record.write(self.record_file)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a process works here."""
+        if not self._lock_file.is_file():
+            return False
+        try:
+            with self._lock():
+                return False
+        except RunInUse:
+            return True
+
     def _decide(self, identity: RunIdentity, overwrite: bool) -> Decision:
         present = self.path.is_dir() and any(self.path.iterdir())
         if present and overwrite:
@@ -199,20 +228,15 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             return "fresh"
         record = self.record
-        if record is None:
-            if self._holds_results():
-                raise UserError(
-                    f"{self.path}: holds results without a readable record.json, so that it is unknown which "
-                    f"configuration they belong to: {_ADVICE}"
-                )
-            return "fresh"  # killed between making the folder and writing the record
         self.refuse_another(identity)
+        if record is None:
+            return "fresh"  # killed between making the folder and writing the record
         return "skip" if record.status == "finished" else "resume"
 
-    def _holds_results(self) -> bool:
-        """Whether anything lies here that only a run with a record writes; it writes the record first."""
+    def _is_damaged(self, record: RunRecord | None) -> bool:
+        """Whether results lie here without the record, which a run writes first."""
         of_training = (self.path / name for name in ("ckpt", *SPLITS))
-        return any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in of_training)
+        return record is None and any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in of_training)
 
     def _aside(self) -> Path:
         date = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -223,17 +247,21 @@ class RunDirectory:
             target = self.path.with_name(f"{self.path.name}.old-{date}-{count}")
         return target
 
+    @property
+    def _lock_file(self) -> Path:
+        # Beside the folder, not inside: renaming the folder aside must not carry a held lock along.
+        return self.config_dir / f".{self.path.name}.lock"
+
     @contextmanager
     def _lock(self) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
         self.config_dir.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, not inside: renaming the folder aside must not carry a held lock along.
-        lock = FileLock(self.config_dir / f".{self.path.name}.lock", timeout=0)
+        lock = FileLock(self._lock_file, timeout=0)
         try:
             lock.acquire()
         except Timeout:
-            raise UserError(
+            raise RunInUse(
                 f"{self.path}: another process is working in this run directory. Wait until it ends, or choose "
                 "another seed, name_tag or out_dir."
             ) from None

@@ -1,6 +1,6 @@
 """The command line of ``graphbench sweep`` (scripts/sweep.py).
 
-Exit codes: 0 all runs are finished; 1 some runs failed (listed, with their reasons); 2 the input is wrong, nothing was
+Exit codes: 0 all runs are finished; 1 some are not (listed, with their reasons); 2 the input is wrong, nothing was
 started; 130 interrupted (the same command goes on).
 """
 
@@ -114,9 +114,11 @@ def _main(options: argparse.Namespace) -> int:
         if items:
             launchers.launch(items, progress, arrays, options)
     launchers.print_failures(progress.failures + progress.failed_trials)
-    _print_runs(sweep, [entry for entry in planned if not entry.search], progress)
+    for item in progress.elsewhere:
+        print(f"running elsewhere: {item.name}; the same command looks again.", file=sys.stderr)
+    _print_runs(sweep, [entry for entry in planned if not entry.search], progress, options.overrides)
     searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
-    return FAILED if progress.failures or not all(searches_complete) else 0
+    return FAILED if progress.failures or progress.elsewhere or not all(searches_complete) else 0
 
 
 def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | None) -> None:
@@ -144,7 +146,9 @@ def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     )
 
 
-def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress) -> None:
+def _print_runs(
+    sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepProgress, overrides: Sequence[str]
+) -> None:
     """Prints where the runs are, and what to type for the table."""
     if not planned:
         return
@@ -152,8 +156,10 @@ def _print_runs(sweep: Sweep, planned: Sequence[PlannedEntry], progress: SweepPr
     total = sum(entry.total for entry in planned)
     done = sum(entry.done for entry in planned) + progress.finished_runs
     print(f"{done} of {total} runs finished; records below {', '.join(roots)}", file=sys.stderr)
+    pairs = zip(overrides[::2], overrides[1::2], strict=True)
+    settings = [word for pair in pairs if pair[0] != "out_dir" for word in pair]  # of the configurations in the table
     for root in roots:
-        command = [*shipped.command("tables"), "--sweep", str(sweep.path), "--records", root]
+        command = [*shipped.command("tables"), "--sweep", str(sweep.path), *settings, "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 

@@ -117,6 +117,8 @@ def base_run(entry: Entry, run_id: int, of_base: Sequence[int]) -> Path:
 class WorkQueue:
     """Runs still to be trained, in order; a run is handed out once the run that it starts from has finished.
 
+    What another process trains is passed over until that has ended: then it is finished, or goes on if that was killed.
+
     Args:
         items: missing runs. What they build on is among them, or finished.
     """
@@ -129,9 +131,9 @@ class WorkQueue:
         return len(self._waiting)
 
     def take(self) -> WorkItem | None:
-        """The next that can start; None: there is none, or all wait for runs that go on."""
+        """The next that can start; None: there is none, or all wait for runs that go on, here or in another process."""
         for number, item in enumerate(self._waiting):
-            if item.needs.isdisjoint(self._open):
+            if item.needs.isdisjoint(self._open) and not item.in_use:
                 del self._waiting[number]
                 return item
         return None
@@ -139,6 +141,10 @@ class WorkQueue:
     def give_back(self, item: WorkItem) -> None:
         """Puts an item first that was taken and is to be started once more."""
         self._waiting.appendleft(item)
+
+    def put_off(self, item: WorkItem) -> None:
+        """Puts an item last that was taken, since another process works on it."""
+        self._waiting.append(item)
 
     def ended(self, item: WorkItem, *, finished: bool) -> Iterator[WorkItem]:
         """Notes that an item has ended; yields those that can therefore never start, and takes them out."""

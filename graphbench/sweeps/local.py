@@ -61,6 +61,8 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int, thr
                 for worker in workers:
                     if worker.item is None and (item := waiting.take()) is not None:
                         _assign(worker, item, progress)
+                if not any(worker.item for worker in workers):
+                    progress.waiting_for_others(len(waiting))
                 wait([handle for worker in workers for handle in (worker.pipe, worker.process.sentinel)], POLL_INTERVAL)
                 for worker in list(workers):
                     if _receive(worker, waiting, progress, stop):
@@ -120,7 +122,15 @@ def _receive(worker: _Worker, waiting: WorkQueue, progress: SweepProgress, stop:
 
 
 def report(item: WorkItem, result: RunResult, waiting: WorkQueue, progress: SweepProgress) -> None:
-    """Tells the progress how a run ended, and that those have failed which build on one that failed."""
+    """Tells the progress how a run ended, and that those have failed which build on one that failed.
+
+    One that another process works on has not ended: it waits for that.
+    """
+    if result.status == "elsewhere":
+        progress.put_off(item)
+        waiting.put_off(item)
+        item.attempts = 0
+        return
     progress.ended(item, result)
     for orphan in waiting.ended(item, finished=result.status == "finished"):
         progress.ended(orphan, RunResult("failed", f"the run that it starts from has not finished: {item.name}"))

@@ -44,6 +44,7 @@ class SweepProgress:
         self._noted = ""
         self.failures: list[Failure] = []
         self.failed_trials: list[Failure] = []
+        self.elsewhere: list[WorkItem] = []
         self._scores: dict[str, dict[str, list[float]]] = {}  # validation, by column and metric, then by row
         self._console = console or Console(stderr=True)
         self._running: dict[tuple[str, str], tuple[WorkItem, float]] = {}
@@ -69,7 +70,7 @@ class SweepProgress:
         self.refresh()
 
     def ended(self, item: WorkItem, result: RunResult) -> None:
-        """A run or trial is over, for good."""
+        """A run or trial is over, for good: here, where another process trains it."""
         _, start = self._running.pop(item.key, (item, time.monotonic()))
         seconds = time.monotonic() - start
         name = item.name if result.trial is None else f"{item.name[:-1]}, trial {result.trial})"
@@ -77,6 +78,9 @@ class SweepProgress:
         if result.status == "failed":
             self._note_failure(item, result, name)
             outcome = f"FAILED: {first}"
+        elif result.status == "elsewhere":
+            self.elsewhere.append(item)
+            outcome = "running elsewhere"
         else:
             self.done += item.size
             self.finished_runs += 0 if item.is_interchangeable else item.size
@@ -114,6 +118,15 @@ class SweepProgress:
         """A process was killed; its run goes on in another one."""
         self._running.pop(item.key, None)
         self._print(f"{self._count()} {item.name}: {reason}; it is started once more")
+
+    def put_off(self, item: WorkItem) -> None:
+        """Another process works on it; it is looked at again when that has ended."""
+        self._running.pop(item.key, None)
+        self._print(f"{self._count()} {item.name}: running elsewhere, looked at again when that has ended")
+
+    def waiting_for_others(self, left: int) -> None:
+        """Nothing is left but what other processes work on, and what starts from it."""
+        self.note(f"{self._count()} {left} left, running elsewhere: waiting until that has ended")
 
     def note(self, text: str) -> None:
         """Something else that is worth a line, unless it is what was noted last."""

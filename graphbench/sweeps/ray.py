@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -65,6 +66,9 @@ def launch(items: Sequence[WorkItem], progress: SweepProgress, *, jobs: int | No
                 while len(running) < (jobs or MAX_RUNNING) and (item := waiting.take()) is not None:
                     running[remote.remote(written(item.spec()), os.getcwd())] = item
                     progress.started(item)
+                if not running:
+                    progress.waiting_for_others(len(waiting))
+                    time.sleep(POLL_INTERVAL)
                 done, _ = ray.wait(list(running), timeout=POLL_INTERVAL)
                 for reference in done:
                     report(running.pop(reference), _result(ray, reference), waiting, progress)

@@ -63,6 +63,11 @@ class RunItem(WorkItem):
         return not self.runs
 
     @property
+    def in_use(self) -> bool:
+        """Whether another process trains one of the runs."""
+        return any(self.planned.checked.directory(run).in_use for run in self.runs)
+
+    @property
     def size(self) -> int:
         """Runs."""
         return max(1, len(self.runs))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from graphbench.config import Config, load_config
-from graphbench.errors import Interrupted, Pruned, RunFailed, UserError
+from graphbench.errors import Interrupted, Pruned, RunFailed, RunInUse, UserError
 from graphbench.exit_codes import told_to_user
 from graphbench.sweeps.search import SearchPlan
 
@@ -128,14 +128,14 @@ class RunResult:
     """Result of a run: how it ended.
 
     Attributes:
-        status: ``finished``, ``failed``, ``pruned`` (given up by a search) or ``interrupted`` (from outside, state
-            kept).
+        status: ``finished``, ``failed``, ``pruned`` (given up by a search), ``interrupted`` (from outside, state
+            kept) or ``elsewhere`` (another process works on it).
         reason: why it did not finish.
         line: the final line of a finished run.
         trial: number of the trial in its search.
     """
 
-    status: Literal["finished", "failed", "pruned", "interrupted"]
+    status: Literal["finished", "failed", "pruned", "interrupted", "elsewhere"]
     reason: str = ""
     line: Mapping[str, Any] | None = None
     trial: int | None = None
@@ -150,6 +150,9 @@ def capture_result(train: Callable[[], Mapping[str, Any] | None], log_file: Path
     """
     try:
         line = train()
+    except RunInUse as error:
+        _say(f"running elsewhere: {error}")
+        return RunResult("elsewhere", str(error))
     except (UserError, RunFailed) as error:
         _say(f"failed: {error}")
         return RunResult("failed", str(error))

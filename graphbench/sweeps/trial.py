@@ -94,6 +94,8 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         return line
 
     result = capture_result(train, spec.log_file)
+    if result.status == "elsewhere":  # nobody but the process that has claimed a trial should train it
+        result = replace(result, status="failed")
     if result.status == "finished":
         assert result.line is not None
         trial.complete(result.line["val"][plan.metric])

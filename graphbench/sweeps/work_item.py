@@ -62,6 +62,11 @@ class WorkItem(ABC):
         return False
 
     @property
+    def in_use(self) -> bool:
+        """Whether a process that is not of this launcher works on it."""
+        return False
+
+    @property
     def size(self) -> int:
         """Number that it adds to what is done."""
         return 1

@@ -6,9 +6,10 @@
     hardware. RECORDS are folders of configurations or above them, FILE.jsonl for all in a packed file,
     FILE.jsonl/CONFIG for one. Packed records beside own runs are left out unless they are named.
 
-``graphbench tables --sweep FILE [--records RECORDS] [--baseline LABEL] [--details] [--format F] [--out FILE]``
+``graphbench tables --sweep FILE [KEY VALUE ...] [--records RECORDS] [--baseline LABEL] [--details] [--format F]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
-    against a baseline. ``--details`` adds what the numbers come from. ``--format csv`` has one line per cell.
+    against a baseline. KEY VALUE as the sweep was called with. ``--details`` adds what the numbers come from.
+    ``--format csv`` has one line per cell.
 
 ``graphbench tables RECORDS... --models [--baseline LABEL|FOLDER] [--details] [--format F] [--out FILE]``
     Models by data sets, without a sweep file: rows are the names of the configurations without the data set. The
@@ -199,7 +200,7 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
         return sweep_table("runs", specs, baseline=options.baseline)
     from graphbench.sweeps import read_sweep
 
-    sweep = read_sweep(shipped.configuration(options.sweep))
+    sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)
     specs = cell_specs(sweep, options.records)
     return sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
 
@@ -227,7 +228,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line; what does not fit together ends the program with exit code 2."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "folders", nargs="*", type=Path, metavar="RECORDS", help="results/<config name>, or packed records"
+        "words",
+        nargs="*",
+        metavar="RECORDS",
+        help="results/<config name>, or packed records; with --sweep: KEY VALUE, as the sweep was called with",
     )
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="a file of configs/sweeps")
     parser.add_argument(
@@ -242,9 +246,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
-    options = parser.parse_args(arguments)
-    if (options.sweep is None) == (not options.folders):
-        parser.error("either folders (RECORDS...) or --sweep FILE")
+    options = parser.parse_intermixed_args(arguments)
+    options.folders = [Path(word) for word in options.words] if options.sweep is None else []
+    options.overrides = options.words if options.sweep else []
+    if (options.sweep is None and not options.folders) or len(options.overrides) % 2:
+        parser.error("either folders (RECORDS...) or --sweep FILE [KEY VALUE ...]")
     if options.format is None:
         ending = options.out.suffix.lower() if options.out else ""
         if ending not in SUFFIXES:

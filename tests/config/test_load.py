@@ -308,3 +308,18 @@ def test_names_stand_once_in_a_message_and_a_configuration_prints_short() -> Non
     assert re.fullmatch(
         r"Config\('quickstart', hash \w{12}, \d+ keys set\)", repr(load_config(ROOT / "configs/quickstart.yaml"))
     )
+
+
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_all_unknown_keys_are_one_message(tmp_path: Path, count: int) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("gt:\n" + "".join(f"  layrs{number}: 3\n" for number in range(count)) + "seed: text\n")
+    with pytest.raises(UserError) as error:
+        load_config(file)
+    lines = str(error.value).splitlines()
+    found = [
+        re.match(r".*x\.yaml:(\d+): unknown configuration key 'gt\.layrs(\d+)'\. Did you mean", line) for line in lines
+    ]
+    shown = min(count, 8)
+    assert [(each[1], each[2]) for each in found[:shown] if each] == [(str(k + 2), str(k)) for k in range(shown)]
+    assert lines[shown:] == (["... (12 keys in all)"] if count > 8 else [])

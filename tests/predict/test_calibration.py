@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from graphbench.errors import UserError
 from graphbench.predict.calibration import Calibration
 from graphbench.predict.held_out import held_out
 from graphbench.predict.predictions import Predictions
+from graphbench.run_inputs import read_finished
 from tests.predict.test_predict import trained  # noqa: F401  the same two runs per task
 
 
@@ -63,7 +66,7 @@ def test_intervals_are_the_smallest_rank_that_suffices() -> None:
     y[8, 1] = float("nan")
     predictions = Predictions("regression", values, torch.arange(9))
     assert Calibration.measured(predictions, y, 0.5).threshold.tolist() == [5.0, 50.0]
-    with pytest.raises(UserError, match=r"coverage 0.9 needs 9 examples .* there are 8"):
+    with pytest.raises(UserError, match=r"coverage 0.9 needs 9 examples with known targets or more, there are 8\."):
         Calibration.measured(predictions, y, 0.9)
     low, high = Calibration.measured(predictions, y[:, :1].expand(9, 2), 0.9).of(predictions).interval
     assert (low.tolist()[0], high.tolist()[0]) == ([-9.0, -9.0], [9.0, 9.0])
@@ -78,6 +81,7 @@ def test_labels_get_a_temperature_and_what_does_not_fit_is_refused() -> None:
     calibration = Calibration.measured(predictions, y)
     assert calibration.temperature == pytest.approx(4, rel=0.15)
     scaled = calibration.of(predictions)
+    assert calibration.summary == f"temperature {calibration.temperature:.3g}; no sets, which are for one class per row"
     assert list(scaled.columns()) == ["graph", "probability_0", "probability_1", "probability_2"]
     with pytest.raises(ValueError, match="with one class per row"):
         _ = scaled.prediction_set
@@ -95,7 +99,8 @@ def test_validation_is_what_no_run_was_trained_on(trained: Any) -> None:  # noqa
     task_type, graphs, _ = trained
     model = graphbench.load_run("results/rings")
     split = json.loads(Path("split.json").read_text())
-    predictions, y = held_out(model)
+    predictions, y, note = held_out(model)
+    assert not note
     assert len(set(predictions.graph.tolist())) == len(split["val"])
     assert len(y) == len(predictions.graph)
     by_hand = graphbench.load_run("results/rings").calibrate(graphs, coverage=0.5)
@@ -105,11 +110,35 @@ def test_validation_is_what_no_run_was_trained_on(trained: Any) -> None:  # noqa
     assert (by_hand.temperature == 1) == (task_type == "regression")
 
 
-def test_the_command_adds_sets_or_intervals(trained: Any, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize("trained", ["graph regression"], indirect=True)
+def test_too_few_in_common_are_told_as_such(trained: Any) -> None:  # noqa: F811
+    keys = "dataset.split_mode random dataset.split_file '' dataset.split [0.4,0.3,0.3] name_tag apart num_threads 1"
+    line = graphbench.run(graphbench.load_config("rings.yaml", shlex.split(keys)), repeat=2)
+    model = graphbench.load_run(line["run_dir"])
+    first, second = (set(read_finished(folder).splits.val.tolist()) for folder in model.folders)
+    common, each = len(first & second), len(first)
+    assert 0 < common < each, "another seed would have to be chosen"
+    message = (
+        rf"there are {common}\. Only {common} of a run's {each} validation examples validate all 2 runs: name one run"
+    )
+    with pytest.raises(UserError, match=message):
+        model.calibrate(coverage=0.99)
+    classes, targets = _drawn(12, 3, 0, 1.0)
+    with pytest.raises(UserError, match=r"9 examples .* besides the half of all 12 that gives .*, there are 6\."):
+        Calibration.measured(classes, targets)
+
+
+def test_the_command_adds_sets_or_intervals(
+    trained: Any,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     task_type, _, source = trained
     data = f"{source.name}:test_rings"
     command = ["predict", "results/rings", data, "--out", str(tmp_path / "a.csv"), "--coverage", "0.5"]
     assert main([*command, "--calibrate", "validation"]) == 0
+    gives = "intervals, without a temperature," if task_type == "regression" else r"temperature \S+; sets"
+    assert re.search(rf"calibrated on \d+ examples: {gives} that hold 50 % of new targets\n", capsys.readouterr().out)
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     if task_type == "regression":
         assert all(float(row["lower_0"]) < float(row["value_0"]) < float(row["upper_0"]) for row in rows)

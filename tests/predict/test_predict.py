@@ -202,6 +202,9 @@ def test_embeddings_are_what_the_head_reads_whatever_the_batches(
     model.predict(graphs).write(tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
     assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'a.npz'}: Embeddings(head: nodes (69, 16)")
+    before = set(Path().iterdir())
+    assert main(["predict", "results/rings/0", "test", "--embeddings", str(tmp_path / "a.npz")]) == 0
+    assert set(Path().iterdir()) == before, "predictions are written where they are asked for"
 
 
 @pytest.mark.parametrize("trained", ["graph regression"], indirect=True)

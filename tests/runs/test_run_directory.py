@@ -151,11 +151,14 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"inside\n"
         with pytest.raises(UserError, match="another process is working in this run directory"):
             enter(run)
+        assert run.in_use
+        assert not RunDirectory(tmp_path, "c", 1).in_use
         assert enter(RunDirectory(tmp_path, "c", 1)) == "fresh"
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
     assert not any((run.path / split).exists() for split in ("train", "val", "test"))
+    assert not run.in_use
     (run.ckpt).rmdir()
     assert enter(run) == "fresh"  # the lock died with its holder
 

@@ -35,6 +35,7 @@ class Item:
 
     key: tuple[str, str]
     needs: frozenset[tuple[str, str]] = frozenset()
+    in_use: bool = False
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
@@ -105,6 +106,21 @@ def test_nothing_is_handed_out_while_what_it_needs_goes_on() -> None:
     assert {queue.take().key[0], queue.take().key[0]} == {"a"}  # type: ignore[union-attr]
     assert queue.take() is None
     assert len(queue) == 4
+
+
+def test_what_another_process_trains_comes_after_it_has_ended() -> None:
+    queue = WorkQueue(items())
+    first, second = (cast("Item", queue.take()) for _ in "01")
+    assert [first.key, second.key] == [("a", "0"), ("a", "1")]
+    first.in_use = True
+    queue.put_off(cast("WorkItem", first))
+    for key in (("b", "1"), ("c", "1")):
+        list(queue.ended(cast("WorkItem", second), finished=True))
+        second = cast("Item", queue.take())
+        assert second.key == key
+    assert queue.take() is None, "b waits for a, which is trained elsewhere"
+    first.in_use = False
+    assert cast("Item", queue.take()) is first
 
 
 def test_stages() -> None:

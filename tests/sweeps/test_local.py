@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from graphbench.config import load_config
 from graphbench.sweeps import read_sweep
@@ -132,8 +133,11 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     kept = [path.parent.name for path in Path("results/gcn-chameleon").glob("*.old-*/record.json")]
     assert sorted(name[0] for name in kept) == ["3", "5"], "moved aside, not deleted"
     capfd.readouterr()
-    assert main([sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon"]) == 0
-    assert "moved aside" not in capfd.readouterr().err, "runs of the same configuration stay"
+    again = [sweep, "optim.max_epoch", "3", "--overwrite", "--only", "gcn-chameleon", "--out_dir", "results"]
+    assert main(again) == 0
+    said = capfd.readouterr().err
+    assert "moved aside" not in said, "runs of the same configuration stay"
+    assert f"table: python scripts/tables.py --sweep {sweep} optim.max_epoch 3 --records results" in said
 
 
 @pytest.mark.slow
@@ -253,6 +257,30 @@ def test_an_ended_sweep_leaves_no_process_and_a_state_to_resume(tmp_path: Path, 
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert record("gcn-cora/123")["status"] == "interrupted"
     assert (Path("results/gcn-cora/123/ckpt") / "last.ckpt").is_file()
+
+
+@pytest.mark.slow
+def test_two_calls_of_a_sweep_share_its_runs_and_end_when_all_are_finished(tmp_path: Path) -> None:
+    """A third process has one run in hand, as ``main.py`` would."""
+    groups = f"  - {{configs: [{CONFIGS}/gcn-cora.yaml], label: GCN, {COMMON[:-1]}, optim.max_epoch: 2}}}}\n"
+    sweep = write(tmp_path / "shared.yaml", groups, seeds=3)
+    (tmp_path / "results/gcn-cora").mkdir(parents=True)
+    lock = FileLock(tmp_path / "results/gcn-cora/.124.lock")
+    lock.acquire()
+    command = [sys.executable, str(ROOT / "scripts/sweep.py"), sweep]
+    said, calls = [tmp_path / f"{call}.log" for call in range(2)], list[subprocess.Popen[bytes]]()
+    for file in said:
+        with file.open("w") as log:
+            calls.append(subprocess.Popen(command, stderr=log))
+    until(lambda: all("1 left, running elsewhere: waiting" in each.read_text() for each in said))
+    assert not any(call.poll() for call in calls)
+    lock.release()
+    assert [call.wait(300) for call in calls] == [0, 0], [each.read_text() for each in said]
+    for each in said:
+        assert "FAILED" not in each.read_text()
+        assert "3 of 3 runs finished; records below results" in each.read_text()
+    assert [record(f"gcn-cora/{seed}")["status"] for seed in (123, 124, 125)] == ["finished"] * 3
+    assert not list(Path("results/gcn-cora").glob("*.old-*"))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from graphbench.published.table import COLUMNS
 from graphbench.runs.record import RunRecord
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cli import main
-from graphbench.sweeps.plan import plan, select
+from graphbench.sweeps.plan import plan, select, set_aside
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult, RunSpec, capture_result
 from graphbench.sweeps.worker import execute
@@ -141,6 +141,23 @@ def test_a_dry_run_says_how_far_the_runs_are(tmp_path: Path, capsys: pytest.Capt
         dataclasses.replace(record, status=status).write(tmp_path / "out/gcn-cora" / str(seed) / "record.json")
     assert main([str(tmp_path / "mine.yaml"), "--dry_run", "--out_dir", str(tmp_path / "out")]) == 0
     assert " | 2 runs, 0 finished, 1 failed, 1 running | " in capsys.readouterr().out
+
+
+def test_a_damaged_run_folder_is_told_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}")
+    damaged = tmp_path / "out/gcn-cora/124"
+    (damaged / "ckpt").mkdir(parents=True)
+    assert plan(sweep, sweep.entries), "an empty folder was killed before its record was written"
+    for name in ("ckpt/best.ckpt", "record.json"):
+        (damaged / name).touch()
+        assert main([str(tmp_path / "mine.yaml"), "--dry_run", "--out_dir", str(tmp_path / "out")]) == 2
+        said = capsys.readouterr().err
+        assert f"mine.yaml:3: gcn-cora (a): {damaged}: holds results without a readable record.json" in said
+    (moved,) = set_aside(plan(sweep, sweep.entries, overwrite=True))
+    assert moved.name.startswith("124.old-")
+    assert plan(sweep, sweep.entries)
 
 
 def test_seeds_together_are_one_piece_of_work(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphbench.errors import Pruned, RunFailed
+from graphbench.errors import Pruned, RunFailed, RunInUse
 from graphbench.sweeps.run_spec import RunResult, capture_result
 
 FULL = Path("/dev/full")
@@ -21,6 +21,7 @@ FULL = Path("/dev/full")
         ({"metric": "mae"}, RunResult("finished", line={"metric": "mae"})),
         (RunFailed("the disk is full"), RunResult("failed", "the disk is full")),
         (Pruned("worse than others"), RunResult("pruned", "worse than others")),
+        (RunInUse("wait"), RunResult("elsewhere", "wait")),
         (ZeroDivisionError("0/0"), RunResult("failed", "ZeroDivisionError: 0/0 (traceback in x.log)")),
     ],
 )

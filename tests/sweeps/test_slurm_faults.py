@@ -139,16 +139,18 @@ def test_waiting_survives_a_controller_that_is_away_and_files_that_come_late(
             (cluster / "queue").write_text("")
             folder.write_result(0, RunResult("finished"))
         elif len(slept) == 3:  # seen after the job has left the queue
-            folder.write_result(1, RunResult("finished"))
+            folder.write_result(1, RunResult("elsewhere", "another process is working in this run directory"))
 
     clock = SimpleNamespace(sleep=next_thing, monotonic=lambda: sum(slept))
     monkeypatch.setattr("graphbench.sweeps.slurm.time", clock)
     with SweepProgress(3, 0) as progress:
         wait(arrays, items, progress)
-    assert (progress.done, [failure.item for failure in progress.failures]) == (2, [items[2]])
+    assert (progress.done, [failure.item for failure in progress.failures]) == (1, [items[2]])
+    assert progress.elsewhere == [items[1]]
     assert sum(slept) > 90, "the third is waited for as long as a file may take"
     said = capsys.readouterr().err
     assert said.count("Unable to contact slurm controller") == 1
+    assert "] GCN / Cora (gcn-cora 124): running elsewhere" in said
     assert "its job ended without a result: killed, or cancelled; see results/mine-slurm/array-0/2.log" in said
 
 

@@ -124,6 +124,23 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
 
 
+def test_a_sweep_called_with_other_settings_is_judged_by_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(tmp_path, "sgformer-cora", 0.80, 0.84)
+    path, changed = _sweep(tmp_path, head="", variant="optim.max_epoch: 7"), ["optim.max_epoch", "500"]
+    records = ["--records", str(tmp_path)]
+    assert load_config(CONFIGS / "sgformer-cora.yaml").tree.optim.max_epoch == 500
+    assert tables.main(["--sweep", str(path), *records]) == 0
+    assert "other configuration" in capsys.readouterr().out
+    for words in (["--sweep", str(path), *changed, *records], ["--sweep", str(path), *records, *changed]):
+        assert tables.main(words) == 0
+        assert "other configuration" not in (shown := capsys.readouterr().out)
+        assert "0.8200 ± 0.0283" in shown
+    assert tables.main(["--sweep", str(path), "optim.max_epochs", "5", *records]) == 2
+    assert "command line: unknown configuration key 'optim.max_epochs'" in capsys.readouterr().err
+
+
 def test_what_a_sweep_varies_is_a_column_of_the_csv(tmp_path: Path) -> None:
     """Keys of the grid and of variants; empty where a model has no such key; what all set to the same is none."""
     path = tmp_path / "grid.yaml"
