@@ -22,7 +22,8 @@ from graphbench.data.splits import Published, SplitRequest, Splits, read_split_f
 from graphbench.errors import UserError, unknown
 
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
-_FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
+FOLD_SEED = 123
+"""GraphGPS's seed of folds, which are the same in every run, so that results are comparable across papers."""
 _ALIASES = {"public": "standard"}
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
 _SINGLE = ("random", "random-class", "random-split", "fixed", "sliced")
@@ -103,6 +104,7 @@ def make_splits(
     labels: Tensor | None = None,
     index: int = 0,
     seed: int = 0,
+    fold_seed: int = FOLD_SEED,
     sizes: Sequence[Any] | None = None,
     split_file: str | Path | None = None,
     published: Mapping[str, Published] | None = None,
@@ -117,6 +119,7 @@ def make_splits(
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
         seed: seed of the random protocols; the folds of cross-validation do not depend on it.
+        fold_seed: seed of those.
         sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
             val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
             the protocol's default.
@@ -138,7 +141,7 @@ def make_splits(
     try:
         check_index(mode, index, published_counts(request.published))
         if cv:
-            made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
+            made = PROTOCOLS[pattern](replace(request, folds=int(cv[2]), seed=fold_seed))
         elif pattern in PROTOCOLS:
             made = PROTOCOLS[pattern](request)
         else:
@@ -322,7 +325,7 @@ def _kfold(request: SplitRequest) -> Splits:
     """Test is fold i of the labelled examples, val is fold i + 1 (mod K), the rest trains."""
     from sklearn.model_selection import KFold
 
-    folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
+    folds = KFold(request.folds, shuffle=True, random_state=request.seed)
     return _from_folds(request, folds, np.zeros(request.num_examples))
 
 
@@ -330,7 +333,7 @@ def _stratified_kfold(request: SplitRequest) -> Splits:
     """Folds of kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
+    folds = StratifiedKFold(request.folds, shuffle=True, random_state=request.seed)
     return _from_folds(request, folds, _classes(request, "cv-stratifiedkfold").numpy())
 
 

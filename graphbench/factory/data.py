@@ -21,7 +21,7 @@ from graphbench.data.context import DatasetContext
 from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
-from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
+from graphbench.data.split_protocols import FOLD_SEED, check_index, check_mode, make_splits, published_counts
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
@@ -215,7 +215,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     Args:
         config: a loaded configuration.
         loaded: the data.
-        seed: seed of the run; used where ``dataset.split_seed`` is none.
+        seed: seed of the run; used where ``dataset.split_seed`` is none, but for folds, which all runs have in common.
         index: overrides ``dataset.split_index``.
     """
     dataset = config.tree.dataset
@@ -226,6 +226,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
         seed=seed,
+        fold_seed=FOLD_SEED if dataset.split_seed is None else dataset.split_seed,
         sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
