@@ -88,6 +88,7 @@ def load_config(
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
     notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]})
+    notices += _long_warm_up(values, origin)
 
     tree = nested(values)
     tree.freeze()
@@ -206,3 +207,21 @@ def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str], given
         if key in given and group != encoder and last == "enable" and values[key] and encoder not in named:
             notices.append(f"{where}: {key} has no effect: no encoder (dataset.node_encoder_name) is {encoder}.")
     return notices
+
+
+def _long_warm_up(values: Mapping[str, Any], origin: Mapping[str, str]) -> list[str]:
+    """A sentence where the learning rate is still rising when the training ends."""
+    name = values["optim.scheduler"]
+    if "num_warmup_epochs" not in registry.parameters(registry.lookup("train/schedules", name)):
+        return []
+    rise, end = (
+        next(key for key in (f"optim.{name}.{last}", f"optim.{last}") if key in values)
+        for last in ("num_warmup_epochs", "max_epoch")
+    )
+    if values[rise] < values[end]:
+        return []
+    where = origin.get(rise) or origin.get(end) or "default"
+    return [
+        f"{where}: the warm-up ({rise} {values[rise]}) is not shorter than the training ({end} {values[end]}): the "
+        "learning rate never reaches optim.base_lr."
+    ]

@@ -106,6 +106,22 @@ def test_an_encoding_that_is_switched_on_and_not_named_is_told() -> None:
     assert told not in load_config(ROOT / "configs/quickstart.yaml", on).notices
 
 
+def test_a_warm_up_that_outlasts_the_training_is_told() -> None:
+    def told(*overrides: str) -> list[str]:
+        given = ["optim.scheduler", "cosine_with_warmup", *overrides]
+        return [each for each in load_config(ROOT / "configs/quickstart.yaml", given).notices if "warm-up" in each]
+
+    short = ["optim.max_epoch", "20"]
+    warm = ["optim.num_warmup_epochs", "20"]
+    assert told(*short, *warm) == [
+        "command line: the warm-up (optim.num_warmup_epochs 20) is not shorter than the training (optim.max_epoch 20): "
+        "the learning rate never reaches optim.base_lr."
+    ]
+    assert not told("optim.max_epoch", "21", *warm)
+    assert not told(*short, *warm, "optim.scheduler", "cos")
+    assert not told(*short, *warm, "optim.cosine_with_warmup.num_warmup_epochs", "5")
+
+
 @pytest.mark.parametrize(
     "key", ["gt.SFi.lam", "gt.layers", "optim.base_lr", "dataset.split_mode", "posenc_LapPE.layers"]
 )
