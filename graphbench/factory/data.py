@@ -254,9 +254,17 @@ def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
     name = config.tree.metric_best
     if name in ("auto", card.metric):
         return card
-    computed = [card.metric, *LOGGED[kind_of(card.task_type, card.out_dim)], *config.tree.custom_metrics]
+    kind = kind_of(card.task_type, card.out_dim)
+    computed = [card.metric, *LOGGED[kind], *config.tree.custom_metrics]
     if name not in computed:
-        raise unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
+        error = unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
+        if name == "loss":
+            raise UserError(
+                f"{error} No key selects the epoch by the validation loss: best_by_loss has no effect here."
+            )
+        if name in registry.names("tasks/metrics") and kind in registry.lookup("tasks/metrics", name).kinds:
+            raise UserError(f"{error} '{name}' is computed on request: custom_metrics '[{name}]'.")
+        raise error
     return card.replace(metric=name, maximize=registry.lookup("tasks/metrics", name).maximize)
 
 
