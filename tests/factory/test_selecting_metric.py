@@ -46,6 +46,6 @@ def test_the_refusal_says_how_else() -> None:
             declared_info(load_config(CONFIGS / "nodes/sgformer-deezer.yaml", ["metric_best", name]))
         return str(refused.value)
 
-    assert message("loss").endswith("No key selects the epoch by the validation loss: best_by_loss has no effect here.")
+    assert message("loss").endswith("No key selects the epoch by validation loss: best_by_loss has no effect here.")
     assert message("f1-macro").endswith(" 'f1-macro' is computed on request: custom_metrics '[f1-macro]'.")
     assert message("mae").endswith("recall.")  # is for other tasks
