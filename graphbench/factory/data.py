@@ -259,9 +259,7 @@ def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
     if name not in computed:
         error = unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
         if name == "loss":
-            raise UserError(
-                f"{error} No key selects the epoch by the validation loss: best_by_loss has no effect here."
-            )
+            raise UserError(f"{error} No key selects the epoch by validation loss: best_by_loss has no effect here.")
         if name in registry.names("tasks/metrics") and kind in registry.lookup("tasks/metrics", name).kinds:
             raise UserError(f"{error} '{name}' is computed on request: custom_metrics '[{name}]'.")
         raise error

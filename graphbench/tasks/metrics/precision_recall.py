@@ -16,11 +16,12 @@ from torch import Tensor
 from graphbench.registry import register
 from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.subtokens import set_sizes
+from graphbench.vocabulary import TaskKind
 
 
 class _PerClass(Metric):
     maximize = True
-    kinds = ("binary", "multiclass", "subtoken")
+    kinds: ClassVar[tuple[TaskKind, ...]] = ("binary", "multiclass", "subtoken")
     of_positives: ClassVar[bool] = True
     """Of a binary task that of the positive class alone."""
 
