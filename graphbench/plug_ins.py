@@ -249,6 +249,18 @@ def plugin_source(plugin: ModuleType) -> bytes:
     return _sources[plugin.__name__]
 
 
+def source_digests(component: type) -> list[str]:
+    """Digests of the plug-ins that a class and its bases come from; none for classes of this package."""
+    digests = {}
+    for base in component.__mro__:
+        parts = base.__module__.split(".")  # the plug-in may be a package that the module lies in
+        for name in (".".join(parts[:count]) for count in range(len(parts), 0, -1)):
+            if name in _sources:
+                digests[name] = hashlib.sha256(_sources[name]).hexdigest()
+                break
+    return list(digests.values())
+
+
 def _with_source(plugin: ModuleType) -> ModuleType:
     if plugin.__name__ not in _sources:
         folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]

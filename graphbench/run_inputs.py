@@ -58,7 +58,7 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
 def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     """Inputs of a run, without the pretrained run of :func:`run_inputs`."""
     splits = build_splits(config, loaded, run.seed, run.split_index)
-    facts = {
+    facts: dict[str, Any] = {
         "name": loaded.card.name,
         "fingerprint": loaded.store.fingerprint,
         "split_mode": config.tree.dataset.split_mode,
@@ -67,6 +67,8 @@ def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
         "split_seed": splits.seed,
         "sizes": {name: part.numel() for name, part in splits.parts().items()},
     }
+    if config.tree.dataset.split_mode.startswith("cv-") and config.tree.dataset.split_seed is not None:
+        facts["fold_seed"] = config.tree.dataset.split_seed
     known = declared_identity(config, run)
     inputs = {
         **known.inputs,
@@ -164,7 +166,8 @@ def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> st
     else:  # of an older record: whatever else it says
         seed = None if here["split_seed"] is None else record.settings.get("dataset.split_seed", record.seed)
         there = {**there, "split_seed": seed}
-        same = all(there.get(name) == here[name] for name in ("split_mode", "split_index", "split_seed", "sizes"))
+        told = ("split_mode", "split_index", "split_seed", "fold_seed", "sizes")
+        same = all(there.get(name) == here.get(name) for name in told)
         known = "as far as its older record tells"
     if same:
         return f"{path} is judged on the split it was trained with, {known}"
@@ -177,5 +180,5 @@ def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> st
 
 
 def _split_text(facts: Mapping[str, Any]) -> str:
-    seed = facts.get("split_seed")
+    seed = facts.get("fold_seed", facts.get("split_seed"))
     return f"{facts.get('split_mode')}, index {facts.get('split_index')}" + ("" if seed is None else f", seed {seed}")

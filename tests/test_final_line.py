@@ -24,7 +24,12 @@ def test_one_class_in_validation_is_null_and_says_why(
     torch.save([{**graph, "edge_atr": torch.zeros(1)} for graph in graphs], "graphs.pt")
     assert main(["--cfg", "rings.yaml", "--repeat", "2"]) == 0
     assert caplog.text.count("'edge_atr' of a graph is not read") == 1, "the data were read twice"
-    line = parse_final_line(capsys.readouterr().out.splitlines()[-1])
+    out, err = capsys.readouterr()
+    line = parse_final_line(out.splitlines()[-1])
+    told = f"no value for auc (val): {line['undefined']['val']['auc']}"
+    assert " ".join(err.split()).count(told) == 1  # below the table of both runs
+    for run in ("0", "1"):
+        assert Path("results/rings", run, "logging.log").read_text().count(told) == 1
     assert line["val"]["auc"] is None
     assert line["undefined"]["val"]["auc"]
     assert "auc" not in line["undefined"].get("test", {})

@@ -11,7 +11,12 @@ import pytest
 import torch
 
 from graphbench.commands.train import main
+from graphbench.config import load_config
+from graphbench.factory.data import read_data
+from graphbench.preflight import Run
+from graphbench.run_inputs import RunInputs, data_inputs
 from graphbench.runs.aggregate import aggregate
+from graphbench.runs.split_text import split_texts
 from graphbench.sweeps.cli import main as sweep
 
 BASE = """
@@ -219,6 +224,19 @@ def test_runs_over_draws_of_one_seed_are_averaged(folder: Path, commands: Comman
     first, second = (record_of(f"nodes/{number}")["inputs"] for number in (0, 1))
     assert first["split of seed 5"] != second["split 1 of seed 5"]
     assert len(aggregate("results/nodes").runs) == 2
+
+
+def test_seeded_folds_are_another_split_under_the_same_name(folder: Path) -> None:
+    def made(*seed: str) -> RunInputs:
+        config = load_config("coins.yaml", ["dataset.split_mode", "cv-kfold-5", *seed])
+        return data_inputs(config, read_data(config), Run(0, 7, 2))
+
+    plain, first, second = made(), made("dataset.split_seed", "1"), made("dataset.split_seed", "2")
+    # An earlier version ignored the key: the name is what its runs have, so that they differ instead of being unknown.
+    assert len({inputs.identity.inputs["split 2"] for inputs in (plain, first, second)}) == 3
+    assert "fold_seed" not in plain.facts  # records of unseeded folds stay what they were
+    assert split_texts([plain.facts]) == ("cv-kfold-5, split 2 of 5, 24/8/8",)
+    assert split_texts([first.facts]) == ("cv-kfold-5 of seed 1, split 2 of 5, 24/8/8",)
 
 
 def test_a_split_that_does_not_exist_shows_before_the_first_run(folder: Path, commands: Commands) -> None:

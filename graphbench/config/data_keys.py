@@ -29,7 +29,13 @@ DATASET = {
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
     "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),
-    "split_seed": Key(None, "seed of random splits; none: the seed of the run", holds=int, optional=True, minimum=0),
+    "split_seed": Key(
+        None,
+        "seed of random splits and folds; none: the seed of the run, for folds 123 in every run",
+        holds=int,
+        optional=True,
+        minimum=0,
+    ),
     "node_encoder": Key(False, "encode node features"),
     "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", namespaces=NODE_ENCODERS),
     "node_encoder_join": Key(

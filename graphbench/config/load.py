@@ -84,7 +84,8 @@ def load_config(
         builder = registry.lookup(registry.DATASETS, values["dataset.format"])
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
-    notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]})
+    notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]}, path)
+    notices += _long_warm_up(values, origin)
 
     tree = nested(values)
     tree.freeze()
@@ -210,7 +211,9 @@ def _candidates(schema: Mapping[str, Key], name: str) -> list[str]:
     return [key for key in (*schema, *GROUPS) if key and "." not in key]
 
 
-def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str], given: Collection[str]) -> list[str]:
+def _unused_sections(
+    values: Mapping[str, Any], origin: Mapping[str, str], given: Collection[str], path: Path
+) -> list[str]:
     """Sentences about keys that were set, by files or as overrides (``given``), for components that are not named."""
     used = {f"{group}.{name}" for group, name, _ in sections_in_use(values)}
     notices = []
@@ -219,9 +222,30 @@ def _unused_sections(values: Mapping[str, Any], origin: Mapping[str, str], given
         if key not in SCHEMA and not key.startswith("posenc_") and key.count(".") > 1 and section not in used:
             notices.append(f"{where}: {key} has no effect: {section.partition('.')[2]} is not in use.")
     named = {name for key in _ENCODER_KEYS if values[key.removesuffix("_name")] for name in _encoders(values[key])}
-    for key, where in origin.items():  # base files switch on what a file that builds on them need not name
+    renamed = any(key in given or key.removesuffix("_name") in given for key in _ENCODER_KEYS)
+    for key, where in origin.items():
         group, _, last = key.partition(".")
         encoder = group.removeprefix("posenc_")
-        if key in given and group != encoder and last == "enable" and values[key] and encoder not in named:
+        # Base files switch on what a file that builds on them need not name.
+        meant = renamed or key in given or where.rpartition(":")[0] == str(path)
+        if meant and group != encoder and last == "enable" and values[key] and encoder not in named:
             notices.append(f"{where}: {key} has no effect: no encoder (dataset.node_encoder_name) is {encoder}.")
     return notices
+
+
+def _long_warm_up(values: Mapping[str, Any], origin: Mapping[str, str]) -> list[str]:
+    """A sentence where the learning rate is still rising when the training ends."""
+    name = values["optim.scheduler"]
+    if "num_warmup_epochs" not in registry.parameters(registry.lookup("train/schedules", name)):
+        return []
+    rise, end = (
+        next(key for key in (f"optim.{name}.{last}", f"optim.{last}") if key in values)
+        for last in ("num_warmup_epochs", "max_epoch")
+    )
+    if values[rise] < values[end]:
+        return []
+    where = origin.get(rise) or origin.get(end) or "default"
+    return [
+        f"{where}: the warm-up ({rise} {values[rise]}) is not shorter than the training ({end} {values[end]}): the "
+        "learning rate never reaches optim.base_lr."
+    ]

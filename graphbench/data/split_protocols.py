@@ -21,7 +21,6 @@ from graphbench.data.splits import Published, SplitRequest, Splits, read_split_f
 from graphbench.errors import UserError, unknown
 
 _CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
-_FOLD_SEED = 123  # GraphGPS's: folds are the same in every run, so that results are comparable across papers
 _ALIASES = {"public": "standard"}
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
 _SINGLE = ("random", "random-class", "random-split", "fixed", "sliced")
@@ -300,7 +299,7 @@ def _kfold(request: SplitRequest) -> Splits:
     """Test is fold i of the labelled examples, val is fold i + 1 (mod K), the rest trains."""
     from sklearn.model_selection import KFold
 
-    folds = KFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
+    folds = KFold(request.folds, shuffle=True, random_state=request.fold_seed)
     return _from_folds(request, folds, np.zeros(request.num_examples))
 
 
@@ -308,7 +307,7 @@ def _stratified_kfold(request: SplitRequest) -> Splits:
     """Folds of kfold, with the class frequencies of the whole data set in every fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    folds = StratifiedKFold(request.folds, shuffle=True, random_state=_FOLD_SEED)
+    folds = StratifiedKFold(request.folds, shuffle=True, random_state=request.fold_seed)
     return _from_folds(request, folds, _classes(request, "cv-stratifiedkfold").numpy())
 
 

@@ -22,6 +22,9 @@ from graphbench.errors import UserError
 
 PARTS = ("train", "val", "test")
 
+FOLD_SEED = 123
+"""GraphGPS's seed of folds, which are the same in every run, so that results are comparable across papers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Splits:
@@ -134,6 +137,7 @@ class SplitRequest:
         labels: (num_examples,) classes, for the stratified and per-class protocols; -1 or NaN: unlabelled.
         index: ``dataset.split_index``: which published split, or which fold.
         seed: seed of the random protocols; the folds of cross-validation do not depend on it.
+        fold_seed: seed of those.
         sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
             val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
             the protocol's default.
@@ -146,6 +150,7 @@ class SplitRequest:
     labels: Tensor | None = None
     index: int = 0
     seed: int = 0
+    fold_seed: int = FOLD_SEED
     sizes: Sequence[Any] | None = None
     split_file: str | Path | None = None
     published: Mapping[str, Published] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
-from graphbench.data.splits import SplitRequest, Splits
+from graphbench.data.splits import FOLD_SEED, SplitRequest, Splits
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
@@ -218,7 +218,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
     Args:
         config: a loaded configuration.
         loaded: the data.
-        seed: seed of the run; used where ``dataset.split_seed`` is none.
+        seed: seed of the run; used where ``dataset.split_seed`` is none, but for folds, which all runs have in common.
         index: overrides ``dataset.split_index``.
     """
     dataset = config.tree.dataset
@@ -228,6 +228,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         labels=loaded.store.y,
         index=dataset.split_index if index is None else index,
         seed=seed,
+        fold_seed=FOLD_SEED if dataset.split_seed is None else dataset.split_seed,
         sizes=dataset.split,
         split_file=dataset.split_file or None,
         published=loaded.published,
@@ -255,9 +256,15 @@ def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
     name = config.tree.metric_best
     if name in ("auto", card.metric):
         return card
-    computed = [card.metric, *LOGGED[kind_of(card.task_type, card.out_dim)], *config.tree.custom_metrics]
+    kind = kind_of(card.task_type, card.out_dim)
+    computed = [card.metric, *LOGGED[kind], *config.tree.custom_metrics]
     if name not in computed:
-        raise unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
+        error = unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
+        if name == "loss":
+            raise UserError(f"{error} No key selects the epoch by validation loss: best_by_loss has no effect here.")
+        if name in registry.names(registry.METRICS) and kind in registry.lookup(registry.METRICS, name).kinds:
+            raise UserError(f"{error} '{name}' is computed on request: custom_metrics '[{name}]'.")
+        raise error
     return card.replace(metric=name, maximize=registry.lookup(registry.METRICS, name).maximize)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 def split_texts(data: Sequence[Mapping[str, Any]], thousands: str = "") -> tuple[str, ...]:
     """One per protocol: ``random 140/500/1000``, ``standard, split 3 of 10, 120/80/51``.
 
-    Of several: ``cv-kfold-10, 10 of 10 splits, 150-152/18-19/18-19`` (sizes of folds differ). Of how many is left out
-    where there is one, where they are drawn, and where older records do not say it.
+    Of several: ``cv-kfold-10, 10 of 10 splits, 150-152/18-19/18-19`` (sizes of folds differ), or ``cv-kfold-10 of seed
+    1, ...`` where ``dataset.split_seed`` is set. Of how many is left out where there is one, where they are drawn, and
+    where older records do not say it.
 
     Args:
         data: facts about the data from the records of some runs.
@@ -19,6 +20,7 @@ def split_texts(data: Sequence[Mapping[str, Any]], thousands: str = "") -> tuple
     by_mode: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for facts in data:
         mode = str(facts.get("split_mode", "unknown"))
+        mode += f" of seed {facts['fold_seed']}" if "fold_seed" in facts else ""
         by_mode.setdefault((mode, int(facts.get("split_count") or 1)), []).append(facts)
     return tuple(_text(mode, count, members, thousands) for (mode, count), members in by_mode.items())
 

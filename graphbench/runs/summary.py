@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -23,10 +23,10 @@ def results_table(result: Aggregate) -> Table:
 
     n = len(result.runs)
     title = f"{result.config}: {n} run{'' if n == 1 else 's'}, values at the best validation epoch"
-    notes = [f"run {run_id}: {reason}" for run_id, reason in result.left_out.items()]
-    table = Table(
-        title=title, min_width=len(title), caption="not included: " + escape("; ".join(notes)) if notes else None
-    )
+    left_out = [f"run {run_id}: {reason}" for run_id, reason in result.left_out.items()]
+    notes = ["not included: " + "; ".join(left_out)] if left_out else []
+    notes += without_value(_undefined(result, SPLITS))
+    table = Table(title=title, min_width=len(title), caption=escape("\n".join(notes)) or None)
     table.add_column("metric")
     for split in SPLITS:
         table.add_column(split, justify="right")
@@ -34,6 +34,22 @@ def results_table(result: Aggregate) -> Table:
         marked = f"[bold]{name}[/]" if name == result.metric else name
         table.add_row(marked, *(format_mean(result.mean(split, name)) for split in SPLITS))
     return table
+
+
+def without_value(undefined: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """``no value for r2, spearmanr (val, test): some targets are not known``, a line per reason and splits.
+
+    Args:
+        undefined: split -> metric -> reason.
+    """
+    splits: dict[tuple[str, str], list[str]] = {}
+    for split, reasons in undefined.items():
+        for name, reason in reasons.items():
+            splits.setdefault((name, reason), []).append(split)
+    names: dict[tuple[str, str], list[str]] = {}
+    for (name, reason), where in splits.items():
+        names.setdefault((", ".join(where), reason), []).append(name)
+    return [f"no value for {', '.join(of)} ({where}): {reason}" for (where, reason), of in names.items()]
 
 
 MAX_NOTE = 160
@@ -207,11 +223,11 @@ def _scores(result: Aggregate, split: str) -> dict[str, float]:
     return scores
 
 
-def _undefined(result: Aggregate) -> dict[str, dict[str, str]]:
+def _undefined(result: Aggregate, splits: Sequence[str] = ("val", "test")) -> dict[str, dict[str, str]]:
     """Why a metric has no value, per split, from the first run that says so."""
     reasons: dict[str, dict[str, str]] = {}
     for run in result.runs:
-        for split in ("val", "test"):
+        for split in splits:
             for name, reason in run.undefined.get(split, {}).items():
                 reasons.setdefault(split, {}).setdefault(name, reason)
     return reasons

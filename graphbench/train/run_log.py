@@ -12,6 +12,7 @@ import torch
 from graphbench.runs.environment import peak_memory
 from graphbench.runs.history import SPLITS, History
 from graphbench.runs.record import Outcome, Score
+from graphbench.runs.summary import without_value
 from graphbench.tasks.task import Task
 from graphbench.train.evaluation import SplitPredictions
 from graphbench.train.failures import no_best_epoch
@@ -151,6 +152,8 @@ class RunLog:
             curves=self._history.digests(),
         )
         logger.info("ended (%s) after %d epochs, best epoch %d", state.ended, state.epoch, best.epoch)
+        for line in without_value(best.undefined):
+            logger.info(line)
         self._end(lambda reporter: reporter.finish(outcome))
         return outcome
 

@@ -42,7 +42,7 @@ class Transform(ABC):
 
     Attributes:
         registered_name: name in the configuration, set by ``@register``; until then that of the class.
-        version: raised whenever the same arguments give other numbers than before.
+        version: raised whenever the same arguments give other numbers than before; an edited plug-in is told by itself.
         level: kind of the rows of an output, see the table; set in the constructor where it depends on arguments.
         outputs: every name that the result may have.
         reads: fields that the result depends on besides the number of nodes.

@@ -106,6 +106,36 @@ def test_an_encoding_that_is_switched_on_and_not_named_is_told() -> None:
     assert told not in load_config(ROOT / "configs/quickstart.yaml", on).notices
 
 
+def test_an_encoding_is_told_where_its_file_switches_it_on_or_its_encoder_is_replaced(tmp_path: Path) -> None:
+    def told(path: Path, *overrides: str) -> bool:
+        return any("posenc_RWSE.enable has no effect" in each for each in load_config(path, overrides).notices)
+
+    other = ["dataset.node_encoder_name", "TypeDictNode"]
+    assert told(GPS, *other)
+    own = tmp_path / "own.yaml"
+    own.write_text(f"_base_: {ROOT / 'configs/nodes/gcn-cora.yaml'}\nposenc_RWSE: {{enable: true}}\n")
+    assert told(own)
+    child = tmp_path / "child.yaml"
+    child.write_text("_base_: own.yaml\n")
+    assert not told(child)  # base files switch on what a file that builds on them need not name
+
+
+def test_a_warm_up_that_outlasts_the_training_is_told() -> None:
+    def told(*overrides: str) -> list[str]:
+        given = ["optim.scheduler", "cosine_with_warmup", *overrides]
+        return [each for each in load_config(ROOT / "configs/quickstart.yaml", given).notices if "warm-up" in each]
+
+    short = ["optim.max_epoch", "20"]
+    warm = ["optim.num_warmup_epochs", "20"]
+    assert told(*short, *warm) == [
+        "command line: the warm-up (optim.num_warmup_epochs 20) is not shorter than the training (optim.max_epoch 20): "
+        "the learning rate never reaches optim.base_lr."
+    ]
+    assert not told("optim.max_epoch", "21", *warm)
+    assert not told(*short, *warm, "optim.scheduler", "cos")
+    assert not told(*short, *warm, "optim.cosine_with_warmup.num_warmup_epochs", "5")
+
+
 @pytest.mark.parametrize(
     "key", ["gt.SFi.lam", "gt.layers", "optim.base_lr", "dataset.split_mode", "posenc_LapPE.layers"]
 )

@@ -92,6 +92,17 @@ def test_folds_are_those_of_graphgps() -> None:
         assert _sizes(made) == (60, 20, 20)
 
 
+@pytest.mark.parametrize("mode", ["cv-kfold-5", "cv-stratifiedkfold-5"])
+def test_folds_of_another_seed_are_others(mode: str) -> None:
+    def tested(**seed: int) -> list[list[int]]:
+        return [
+            make_splits(mode, SplitRequest(num_examples=100, labels=LABELS, index=index, **seed)).test.tolist() for index in range(5)
+        ]
+
+    assert tested() == tested(seed=1) == tested(fold_seed=123) != tested(fold_seed=1) != tested(fold_seed=2)
+    assert sorted(example for fold in tested(fold_seed=1) for example in fold) == list(range(100))
+
+
 def test_plain_folds_together_test_everything_once() -> None:
     tested = [make_splits("cv-kfold-7", SplitRequest(20, index=index)).test for index in range(7)]
     assert sorted(torch.cat(tested).tolist()) == list(range(20))

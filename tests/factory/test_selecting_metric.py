@@ -38,3 +38,14 @@ def test_deezer_by_accuracy() -> None:
 def test_what_is_not_computed_is_refused() -> None:
     with pytest.raises(UserError, match=r"unknown metric_best 'mae'. Allowed: accuracy, auc, auto"):
         declared_info(load_config(CONFIGS / "nodes/sgformer-deezer.yaml", ["metric_best", "mae"]))
+
+
+def test_the_refusal_says_how_else() -> None:
+    def message(name: str) -> str:
+        with pytest.raises(UserError) as refused:
+            declared_info(load_config(CONFIGS / "nodes/sgformer-deezer.yaml", ["metric_best", name]))
+        return str(refused.value)
+
+    assert message("loss").endswith("No key selects the epoch by validation loss: best_by_loss has no effect here.")
+    assert message("f1-macro").endswith(" 'f1-macro' is computed on request: custom_metrics '[f1-macro]'.")
+    assert message("mae").endswith("recall.")  # is for other tasks

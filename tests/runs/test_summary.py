@@ -9,7 +9,7 @@ from rich.console import Console
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
-from graphbench.runs.summary import MAX_NOTE, Compared, _shortened, comparison_tables
+from graphbench.runs.summary import MAX_NOTE, Compared, _shortened, comparison_tables, without_value
 
 
 def runs(folder: Path, *values: float, status: str = "finished", zero_flow: float | None = None, **data) -> Aggregate:
@@ -45,6 +45,16 @@ def printed(*compared: Compared) -> list[tuple[str, list[list[str]], str]]:
         cells[1:] = [[f"{a} {b}".strip() for a, b in zip(*pair, strict=True)] for pair in pairs]
         found.append((" ".join(line.strip() for line in lines[:top]), cells, " ".join(below)))
     return found
+
+
+def test_metrics_without_value_are_told_by_reason_and_splits() -> None:
+    undefined = {"train": {"r2": "few", "mcc": "one"}, "val": {"r2": "few", "mcc": "one", "auc": "one"}, "test": {}}
+    assert without_value(undefined) == [
+        "no value for r2 (train, val): few",
+        "no value for mcc (train, val): one",
+        "no value for auc (val): one",
+    ]
+    assert not without_value({})
 
 
 def test_a_row_per_configuration_in_the_order_given(tmp_path: Path) -> None:

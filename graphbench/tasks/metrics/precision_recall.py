@@ -1,13 +1,14 @@
 """Precision, recall and their harmonic mean.
 
-Binary tasks: of the positive class. Multiclass tasks: per class, then the mean over the classes that occur among
-labels or predictions (macro). Subtokens: per row, of the set of predicted words against the set of true ones, then
-the mean over rows (the evaluator of ogbg-code2).
+Binary tasks: of the positive class, but for ``f1-macro``. Multiclass tasks: per class, then the mean over the classes
+that occur among labels or predictions (macro). Subtokens: per row, of the set of predicted words against the set of
+true ones, then the mean over rows (the evaluator of ogbg-code2).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,11 +16,14 @@ from torch import Tensor
 from graphbench.registry import register
 from graphbench.tasks.metric import Metric, mean_of_defined, to_double
 from graphbench.tasks.subtokens import set_sizes
+from graphbench.vocabulary import TaskKind
 
 
 class _PerClass(Metric):
     maximize = True
-    kinds = ("binary", "multiclass", "subtoken")
+    kinds: ClassVar[tuple[TaskKind, ...]] = ("binary", "multiclass", "subtoken")
+    of_positives: ClassVar[bool] = True
+    """Of a binary task that of the positive class alone."""
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
@@ -29,7 +33,7 @@ class _PerClass(Metric):
         confusion = to_double(self.confusion(pred, true))
         predicted, labelled = confusion.sum(0), confusion.sum(1)
         by_class = self.ratio(confusion.diagonal(), predicted, labelled)
-        if self.kind == "binary":
+        if self.kind == "binary" and self.of_positives:
             return mean_of_defined(by_class[1:], self.defined(predicted, labelled)[1:], "no label is positive")
         return mean_of_defined(by_class, predicted + labelled > 0, "there are no rows")
 
@@ -64,7 +68,7 @@ class Recall(_PerClass):
         return correct / labelled.clamp(min=1)
 
 
-@register("f1", "f1-macro")
+@register("f1")
 class F1(_PerClass):
     """F1 score.
 
@@ -78,6 +82,17 @@ class F1(_PerClass):
     def ratio(self, correct: Tensor, predicted: Tensor, labelled: Tensor) -> Tensor:
         """The metric of every class."""
         return 2 * correct / (predicted + labelled).clamp(min=1)
+
+
+@register("f1-macro")
+class MacroF1(F1):
+    """F1 score per class, then the mean over the classes that occur among labels or predictions, also of binary tasks.
+
+    scikit-learn's ``f1_score(average="macro")``; for multiclass tasks the same as ``f1``.
+    """
+
+    kinds = ("binary", "multiclass")
+    of_positives = False
 
 
 @register("f1-micro")

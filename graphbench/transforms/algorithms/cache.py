@@ -1,4 +1,4 @@
-"""Encodings of a whole data set, computed once per (graphs, transform, arguments, version) and kept on disk."""
+"""Encodings of a whole data set, kept on disk: computed once per graphs, transform, arguments, version and plug-in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from graphbench import plug_ins
 from graphbench.data.files.progress import Display
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
@@ -152,6 +153,8 @@ def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dic
 
 
 def describe(transform: Transform) -> dict[str, Any]:
-    """Name, version and arguments of a transform, as JSON values."""
+    """Name, version and arguments of a transform, and digests of the plug-ins that it comes from, as JSON values."""
     arguments = {name: getattr(transform, name) for name in parameters(type(transform))}
-    return {"transform": transform.registered_name, "version": transform.version, "arguments": arguments}
+    described = {"transform": transform.registered_name, "version": transform.version, "arguments": arguments}
+    code = plug_ins.source_digests(type(transform))
+    return {**described, "code": code} if code else described

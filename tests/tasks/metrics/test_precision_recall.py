@@ -24,6 +24,16 @@ def test_as_scikit_learn(name, seed, ties):
     assert metric(name, "multiclass")(pred, true) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_macro_f1_is_scikit_learns_for_two_classes_too(kind, share):
+    pred, true = random_case("binary") if kind == "binary" else multiclass_case(0, ties=False)
+    pred, true = pred[:30], (torch.arange(30) < 30 * share).long()
+    labels = (pred[:, 0] > 0).long() if kind == "binary" else pred.argmax(1)
+    expected = sk.f1_score(true, labels, average="macro")
+    assert metric("f1-macro", kind)(pred, true) == pytest.approx(expected, abs=1e-12)
+
+
 def test_macro_averages_run_over_classes_among_labels_or_predictions():
     pred = torch.eye(4)[[0, 0, 1, 2, 2]]
     true = torch.tensor([0, 1, 1, 0, 1])  # class 2 is only predicted, class 3 nowhere

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 from pathlib import Path
 from types import ModuleType
@@ -9,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphbench import plug_ins
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
 from graphbench.transforms import cell_complex, motifs, patches
-from graphbench.transforms.algorithms.cache import apply
+from graphbench.transforms.algorithms.cache import apply, describe
 from graphbench.transforms.base import Transform
 from graphbench.transforms.effective_resistance import EdgeResistance
 from graphbench.transforms.electrostatic_se import ElectrostaticSE
@@ -144,6 +146,50 @@ def test_a_new_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
     monkeypatch.setattr(RandomWalkSE, "version", RandomWalkSE.version + 1)
     assert _computed(_store(), tmp_path, RWSE=RandomWalkSE([1])) == ["RWSE"]
+
+
+PLUG_IN = """
+import torch
+from graphbench.transforms.base import Transform
+
+class Hers(Transform):
+    version = 1
+    outputs = ("ones",)
+
+    def __call__(self, store):
+        return {"ones": torch.ones(store.num_nodes, 1)}
+"""
+
+
+def test_an_edited_plug_in_is_computed_again_and_its_copy_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def transform(folder: str, text: str = PLUG_IN) -> Transform:
+        file = tmp_path / folder / "hers.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        made: Transform = plug_ins.load_plugin(str(file)).Hers()
+        return made
+
+    assert _computed(_store(), tmp_path, Hers=transform("project")) == ["Hers"]
+    assert _computed(_store(), tmp_path, Hers=transform("run")) == []
+    edited = transform("project", PLUG_IN.replace("torch.ones(", "2 * torch.ones("))
+    assert _computed(_store(), tmp_path, Hers=edited) == ["Hers"]
+    assert float(apply(_store(), {"Hers": edited}, tmp_path).pe["Hers.ones"].max()) == 2
+    assert "code" not in describe(RandomWalkSE([1]))  # addresses of shipped transforms stay
+
+
+def test_every_file_of_a_package_is_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "package_of_encodings"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .inner import Hers\n")
+    (package / "inner.py").write_text(PLUG_IN)
+    hers = plug_ins.load_plugin("package_of_encodings").Hers()
+    assert describe(hers)["code"] == [hashlib.sha256(b"from .inner import Hers\n" + PLUG_IN.encode()).hexdigest()]
 
 
 def test_damage_is_repaired(tmp_path: Path) -> None:
