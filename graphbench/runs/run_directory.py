@@ -214,7 +214,7 @@ class RunDirectory:
         if not self._lock_file.is_file():
             return False
         try:
-            with self._lock():
+            with self._lock(timeout=0):
                 return False
         except RunInUse:
             return True
@@ -253,11 +253,12 @@ class RunDirectory:
         return self.config_dir / f".{self.path.name}.lock"
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
+    def _lock(self, timeout: float = 0.2) -> Iterator[None]:
+        """Held while a process works here; waits a little for others that only ask (:attr:`in_use`)."""
         from filelock import FileLock, Timeout
 
         self.config_dir.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._lock_file, timeout=0)
+        lock = FileLock(self._lock_file, timeout=timeout)
         try:
             lock.acquire()
         except Timeout:
