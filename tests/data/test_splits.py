@@ -96,7 +96,8 @@ def test_folds_are_those_of_graphgps() -> None:
 def test_folds_of_another_seed_are_others(mode: str) -> None:
     def tested(**seed: int) -> list[list[int]]:
         return [
-            make_splits(mode, SplitRequest(num_examples=100, labels=LABELS, index=index, **seed)).test.tolist() for index in range(5)
+            make_splits(mode, SplitRequest(num_examples=100, labels=LABELS, index=index, **seed)).test.tolist()
+            for index in range(5)
         ]
 
     assert tested() == tested(seed=1) == tested(fold_seed=123) != tested(fold_seed=1) != tested(fold_seed=2)
