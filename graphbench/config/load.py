@@ -141,8 +141,11 @@ def _keys(schema: Mapping[str, Key], leaves: Leaves) -> dict[str, Key]:
     """The keys that dotted names stand for, but for empty sections.
 
     Raises:
-        UserError: all that are unknown, a line each; of more than :data:`SHOWN` the first.
+        UserError: all that are unknown, a line each; of more than :data:`SHOWN` the first. Or the file is a sweep.
     """
+    for name, (_, where) in leaves.items():
+        if name.startswith("sweep."):
+            raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     keys: dict[str, Key] = {}
     refused: list[str] = []
     for name, (value, where) in leaves.items():
@@ -181,8 +184,6 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
         )
     if owner:
         raise unknown(f"argument of {component}", argument, arguments, where)
-    if name.startswith("sweep."):
-        raise UserError(f"{where}: this file names several configurations: it is one for graphbench sweep.")
     candidates, meant = _candidates(schema, name), our_key(name) or _elsewhere(schema, name)
     error = unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
     raise UserError(f"{error}{names_of_plug_ins(namespaces_of_group(group))}") if argument else error
@@ -236,7 +237,7 @@ def _unused_sections(
 def _long_warm_up(values: Mapping[str, Any], origin: Mapping[str, str]) -> list[str]:
     """A sentence where the learning rate is still rising when the training ends."""
     name = values["optim.scheduler"]
-    if "num_warmup_epochs" not in registry.parameters(registry.lookup("train/schedules", name)):
+    if "num_warmup_epochs" not in registry.parameters(registry.lookup(registry.SCHEDULES, name)):
         return []
     rise, end = (
         next(key for key in (f"optim.{name}.{last}", f"optim.{last}") if key in values)

@@ -143,7 +143,8 @@ def test_the_command_writes_files_and_an_export_predicts_the_same(
     assert main(["predict", str(tmp_path / "model"), data, "--out", str(tmp_path / "b.csv")]) == 0
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
-    arrays = np.load(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = dict(file)
     assert [int(row["graph"]) for row in rows] == arrays["graph"].tolist()
     nodes = sum(graph.num_nodes for graph in graphs)
     assert len(rows) == (nodes if "node" in rows[0] else len(graphs))
@@ -196,7 +197,8 @@ def test_embeddings_are_what_the_head_reads_whatever_the_batches(
 
     command = ["predict", "results/rings/0", "test", "--out", str(tmp_path / "a.csv")]
     assert main([*command, "--embeddings", str(tmp_path / "a.npz")]) == 0
-    arrays = np.load(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = dict(file)
     assert set(arrays) == {"nodes", "graph", "node"} | ({"graphs"} if states.graphs is not None else set())
     torch.testing.assert_close(torch.from_numpy(arrays["nodes"]), states.nodes)  # of the same ten graphs
     model.predict(graphs).write(tmp_path / "b.csv")
