@@ -28,9 +28,7 @@ import ast
 import dataclasses
 import functools
 import importlib
-import importlib.util
 import inspect
-import pkgutil
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,6 +145,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
 }
 """Namespace -> prefix of names -> ``module:function`` that registers such a name, if there is such a thing."""
 
+_PACKAGE = Path(__file__).parent
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
 
@@ -403,11 +402,12 @@ def _check_module(component: Callable[..., Any], made: nn.Module) -> None:
         raise ContractError(
             f"{plug_ins.place(component)}: {component.__qualname__}.__init__ must call super().__init__() first"
         )
-    known = {id(each) for each in (*made.modules(), *made.parameters())}
-    for module in made.modules():
+    modules = list(made.modules())
+    known = {id(each) for each in (*modules, *made.parameters())}
+    for module in modules:
         for name, value in vars(module).items():
-            if not isinstance(value, list | tuple | dict):
-                continue
+            if not (isinstance(value, list | tuple | dict) and value):
+                continue  # as most of the dictionaries of a module are
             lost = [x for x in (value.values() if isinstance(value, dict) else value) if id(x) not in known]
             kind = "Module" if any(hasattr(type(x), "register_module") for x in lost) else "Parameter"
             if kind == "Module" or any(getattr(x, "requires_grad", None) is True and x.is_leaf for x in lost):
@@ -425,28 +425,32 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
     Raises:
         UserError: another base class, abstract members left open, or a context parameter that does not exist.
     """
-    base, who = base_class(namespace), f"{plug_ins.place(component)}: {component.__qualname__} (in {namespace})"
+    base = base_class(namespace)
+
+    def who() -> str:  # the source is searched for the line of a class only where there is something to say
+        return f"{plug_ins.place(component)}: {component.__qualname__} (in {namespace})"
+
     if not (inspect.isclass(component) and issubclass(component, base)):
-        raise UserError(f"{who} must be a subclass of {base.__module__}.{base.__qualname__}.")
+        raise UserError(f"{who()} must be a subclass of {base.__module__}.{base.__qualname__}.")
     open_members = [
         name for name in dir(component) if getattr(getattr(component, name, None), "__isabstractmethod__", False)
     ]
     if open_members:
-        raise UserError(f"{who} lacks {', '.join(open_members)}; see {base.__module__}.{base.__qualname__}.")
+        raise UserError(f"{who()} lacks {', '.join(open_members)}; see {base.__module__}.{base.__qualname__}.")
     for name, asked in _abstract_methods(component):
         taken = inspect.signature(getattr(component, name))
         try:
             taken.bind(*asked)
         except TypeError:
-            raise UserError(f"{who}: {name}{taken} must take ({', '.join(asked)}).") from None
+            raise UserError(f"{who()}: {name}{taken} must take ({', '.join(asked)}).") from None
     context = context_class(namespace)
     offered = [field.name for field in dataclasses.fields(context)] if context else []
     for parameter in parameters(component).values():
         if parameter.from_context and parameter.name not in offered:
-            raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who)
+            raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who())
         if parameter.annotation is Any and not parameter.from_context and parameter.name in offered:
             raise UserError(
-                f"{who}: the parameter '{parameter.name}' has no annotation; the context fills it with "
+                f"{who()}: the parameter '{parameter.name}' has no annotation; the context fills it with "
                 f"{parameter.name}: FromContext[...]."
             )
 
@@ -468,13 +472,10 @@ def _sources(namespace: str) -> Mapping[str, str]:
 
 @functools.cache
 def _read_sources(namespace: str) -> Mapping[str, str]:
-    package = importlib.import_module("graphbench." + namespace.replace("/", "."))
     modules: dict[str, str] = {}
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        spec = importlib.util.find_spec(module.name)
-        if spec is None or spec.origin is None:
-            continue
-        modules.update(dict.fromkeys(_names_in(Path(spec.origin)), module.name))
+    for file in sorted((_PACKAGE / namespace).rglob("*.py")):  # files, not modules: looking for a name imports nothing
+        parts = file.relative_to(_PACKAGE.parent).with_suffix("").parts
+        modules.update(dict.fromkeys(_names_in(file), ".".join(parts).removesuffix(".__init__")))
     return modules
 
 

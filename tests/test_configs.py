@@ -1,4 +1,4 @@
-"""Every shipped YAML builds without data and takes one training step on a batch of its data set's shape."""
+"""Every shipped YAML builds without data; those that differ take a training step on a batch of their data's shape."""
 
 from __future__ import annotations
 
@@ -36,7 +36,37 @@ def one_layer(path: Path) -> tuple[Config, bool]:
     return load_config(path, [*ONE_LAYER, f"gt.{model_type}.nodes", str(sum(SIZES))]), True
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT / "configs")))
+def with_new_words(paths: list[Path]) -> set[Path]:
+    """Files that have a word no file before them has, e.g. a layer or the fragment of a data set."""
+    kept, seen = set(), set()
+    for path in paths:
+        words = set(re.findall(r"[A-Za-z_][\w+./-]*", re.sub(r"(^| )#.*", "", path.read_text(), flags=re.MULTILINE)))
+        if words - seen:
+            kept.add(path)
+            seen |= words
+    return kept
+
+
+STEPPED = with_new_words(CONFIGS)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT / "configs"))
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in STEPPED], ids=name_of)
+def test_builds(path: Path) -> None:
+    config, _ = one_layer(path)
+    summary, info = describe(config), declared_info(config)
+    assert summary.params > 0
+    assert summary.metric == info.metric
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path if path in STEPPED else pytest.param(path, marks=pytest.mark.exhaustive) for path in CONFIGS],
+    ids=map(name_of, CONFIGS),
+)
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
     config, one_graph = one_layer(path)
     summary = describe(config)

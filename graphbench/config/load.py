@@ -114,12 +114,10 @@ def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
 
 def _register_families(leaves: Leaves) -> None:
     """Components that a library offers by name (``dataset.format: PyG-KarateClub``) become known where one is named."""
-    for name, key in SCHEMA.items():
-        value = leaves.get(name, (None, ""))[0]
-        if isinstance(value, str):
-            for namespace in key.namespaces:
-                if namespace in registry.FAMILIES:
-                    registry.register_family_member(namespace, value)
+    for name, (value, _) in leaves.items():
+        if isinstance(value, str) and name in SCHEMA:
+            for namespace in registry.FAMILIES.keys() & SCHEMA[name].namespaces:
+                registry.register_family_member(namespace, value)
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:

@@ -134,9 +134,12 @@ def _read_folder(folder: Path) -> list[dict[str, Any]]:
     _named_alike([(table, "graph") for table in (nodes, edges, graphs) if table is not None])
     edges_of = dict(list(edges.groupby("graph", sort=False)))
     rows_of = {} if graphs is None else {row["graph"]: row for row in graphs.to_dict("records")}
-    strangers = set(edges_of) - set(nodes["graph"])
-    if strangers:
-        raise UserError(f"{folder / 'edges.csv'}: graph {sorted(strangers, key=str)[0]} has no nodes in nodes.csv.")
+    if graphs is not None and len(rows_of) < len(graphs):
+        raise UserError(f"{_line(folder / 'graphs.csv', graphs['graph'].duplicated())}: has a graph a second time.")
+    for file, named in (("edges.csv", edges_of), ("graphs.csv", rows_of)):
+        strangers = set(named) - set(nodes["graph"])
+        if strangers:
+            raise UserError(f"{folder / file}: graph {sorted(strangers, key=str)[0]} has no nodes in nodes.csv.")
     result = []
     for name, members in nodes.groupby("graph", sort=False):
         graph = _one_graph(folder, name, members, edges_of.get(name, edges[:0]))

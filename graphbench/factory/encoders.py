@@ -159,7 +159,7 @@ def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Par
         added: see :class:`_Parts`.
 
     Raises:
-        UserError: unknown names, several feature encoders, or an encoding of another level.
+        UserError: unknown names, several feature encoders, or an encoding of another level or kind.
     """
     where = config.where(key)
     names = component_names(config.value(key))
@@ -174,6 +174,10 @@ def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Par
             encodings[name] = registry.lookup(registry.POSITIONAL_ENCODERS, name, where)
             if encodings[name].level != level:
                 raise UserError(f"{where}: {name} encodes {encodings[name].level}s and cannot be named in {key}.")
+            kinds = (ColumnEncoder, BatchEncoder) if level == "node" else (ColumnEncoder,)
+            if not issubclass(encodings[name], kinds):
+                allowed = " or ".join(kind.__name__ for kind in kinds)
+                raise UserError(f"{where}: {key} takes encoders of {level}s derived from {allowed}; {name} is none.")
     return _Parts(config, key, features[0] if features else "", encodings, added)
 
 
@@ -231,7 +235,7 @@ def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
     if name == "EquivStableLapPE":
         # GraphGPS computes one Laplacian for both encodings, from this key; published numbers contain it.
         arguments["laplacian_norm"] = config.tree.posenc_LapPE.eigen.laplacian_norm
-    if "times" in arguments:
+    if "times_func" in arguments:
         function = arguments.pop("times_func")
         if function:
             arguments["times"] = parse_range(

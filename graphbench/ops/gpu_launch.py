@@ -51,6 +51,11 @@ def has_kernels(operator: str, q: Tensor) -> bool:
     return not q.is_cuda or torch.cuda.get_device_capability(q.device) >= (8, 0)
 
 
+def unspecialized(numbers: Sequence[int]) -> tuple[int, ...]:
+    """``2 x + 3``: for 1 and multiples of 16 in a tuple Triton compiles a kernel anew, ``do_not_specialize`` or not."""
+    return tuple(2 * number + 3 for number in numbers)
+
+
 def wide_of(kind: torch.dtype) -> torch.dtype:
     """Type that sums are kept in: fp32, or fp64."""
     return torch.float64 if kind == torch.float64 else torch.float32

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphbench.ops.gpu_launch import unspecialized
 from graphbench.structures.late_sums import Shares, defer
 
 # Gradients of one launch, shares that are read at once, and numbers of a program, which looks for its gradient first.
@@ -36,9 +37,9 @@ def add_up(given: Sequence[Shares]) -> list[list[Tensor]]:
         for start in range(0, len(given), MOST):
             some = slice(start, start + MOST)
             begins = [0, *accumulate(-(-number // BLOCK) for number in numbers[some])]
-            counts = [len(each.parts) for each in given[some]]
+            counts = unspecialized([len(each.parts) for each in given[some]])  # each batch has others
             add_shares[(begins[-1],)](
-                tuple(each.parts for each in given[some]), sums, tuple(counts), tuple(numbers[some]),
+                tuple(each.parts for each in given[some]), sums, counts, tuple(numbers[some]),
                 tuple(begins[:-1]), tuple(offsets[:-1][some]), COUNT=len(counts),
                 SHARES=SHARES, BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
             )  # fmt: skip
@@ -54,7 +55,7 @@ def _split(sums: Tensor, shares: Shares) -> Sequence[Tensor]:
     return sums[: sum(sizes)].split(sizes)
 
 
-@triton.jit(do_not_specialize=["shares", "numbers", "begins", "offsets"])
+@triton.jit
 def add_shares(
     parts, sums, shares, numbers, begins, offsets,
     COUNT: tl.constexpr, SHARES: tl.constexpr, BLOCK: tl.constexpr,
@@ -62,7 +63,7 @@ def add_shares(
     """Sums over shares, added up in one order.
 
     Tuples have an entry per gradient: its ``parts`` (``shares``, ``numbers``), the first of its programs, and where
-    among the ``sums`` its own lie.
+    among the ``sums`` its own lie; ``shares`` as ``2 x + 3``.
     """
     i_block = tl.program_id(0)
     p_parts, n_s, n_c, i_begin, offset = parts[0], shares[0], numbers[0], begins[0], offsets[0]
@@ -71,6 +72,7 @@ def add_shares(
         p_parts = tl.where(further, parts[i], p_parts)
         n_s, n_c = tl.where(further, shares[i], n_s), tl.where(further, numbers[i], n_c)
         i_begin, offset = tl.where(further, begins[i], i_begin), tl.where(further, offsets[i], offset)
+    n_s = (n_s - 3) // 2
     o_s, o_c = tl.arange(0, SHARES), (i_block - i_begin) * BLOCK + tl.arange(0, BLOCK)
     # [BLOCK]
     b_sum = tl.zeros([BLOCK], dtype=sums.dtype.element_ty)

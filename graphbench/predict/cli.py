@@ -62,14 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.embeddings is not None:
         check_ending(options.embeddings)
     model = load_run(options.run)
-    model.check_predicts()
+    predicts = options.embeddings is None or options.out is not None or options.calibrate is not None
+    if predicts:
+        model.check_predicts()
     examples = model.examples(options.data if options.data in PARTS else read_graphs(options.data)[0])
     if options.embeddings is not None:
         states = model.embeddings(examples, options.module, device=device, batch_size=options.batch_size)
         states.write(options.embeddings)
         print(f"wrote {options.embeddings}: {states}")
-        if options.out is None and options.calibrate is None:
-            return 0
+    if not predicts:
+        return 0
     predictions = model.predict(examples, device=device, batch_size=options.batch_size)
     if options.calibrate is not None:
         known = None if options.calibrate == "validation" else read_graphs(options.calibrate)[0]

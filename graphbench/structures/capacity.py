@@ -30,7 +30,7 @@ Level = Literal["node", "edge", "graph", "pair"]
 """Kind of the rows of a tensor: pairs are the ordered pairs of nodes of a graph, see PairBlocks."""
 
 
-_DENSEST = 8
+_DENSEST = 4
 """Rows of the largest graph, times the graphs, relative to all rows, up to which they are padded together."""
 
 NO_GRAPH = -1

@@ -14,4 +14,4 @@ def unit_gradient(dtype: torch.dtype, device: torch.device) -> Tensor:
 
     An operator that is handed this very tensor need not multiply by it. Nobody may write onto it.
     """
-    return torch.ones((), dtype=dtype, device=device)
+    return torch.ones((), dtype=dtype).to(device)  # waits: trainings on other streams read it, too

@@ -176,6 +176,8 @@ def test_networkx_json(tmp_path: Path) -> None:
         ({"nodes": NODES.replace("0,p,0,train", "0,p,0,trian")}, "Did you mean 'train'"),
         ({"nodes": NODES.replace("node,", "nodes,")}, "nodes.csv:1: no column 'node', received nodes, graph"),
         ({"graphs": "graph,y\np,0\n"}, "has no line for graph q"),
+        ({"graphs": GRAPHS + "q,0,test\n"}, r"graphs.csv:8: has a graph a second time\."),
+        ({"graphs": GRAPHS + "x,0,test\n"}, r"graphs.csv: graph x has no nodes in nodes.csv\."),
         ({"edges": EDGES.replace("5,0,u", "5,0,x")}, "graph x has no nodes"),
         ({"edges": ""}, "edges.csv: there is no such file"),
     ],

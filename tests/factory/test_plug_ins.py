@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from torch import Tensor
 
 from graphbench import registry
-from graphbench.config import load_config
-from graphbench.errors import ContractError
+from graphbench.config import Config, load_config
+from graphbench.errors import ContractError, UserError
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import build_transforms
@@ -70,6 +71,61 @@ def test_every_model_checks_what_a_layer_returns(tmp_path: Path) -> None:
             predict(
                 tmp_path / model, f"h  # in {model}", f"model.type {model}"
             )  # a copy of a plug-in is not read again
+
+
+ENCODER = """
+from torch import nn
+
+from graphbench.encoders.contract import {base}
+from graphbench.registry import register
+
+
+@register("Ones")
+class Ones({base}):
+    level = "{level}"
+
+    def __init__(self, dim_pe: int = 2, times: int = 3):
+        super().__init__()
+        self.register_buffer("row", nn.functional.pad(nn.Parameter().new_ones(times)[:1], (0, dim_pe - 1)))
+
+    def forward(self, *inputs):
+        return self.row.expand(len(inputs[-1].x), -1)
+"""
+
+
+@pytest.fixture
+def encoders(tmp_path: Path) -> Iterator[Callable[[str, str], Config]]:
+    """``encoders(base, level)``: a configuration with a plug-in encoder of this kind."""
+
+    def configured(base: str, level: str) -> Config:
+        (tmp_path / "plugin.py").write_text(ENCODER.format(base=base, level=level))
+        key = f"dataset.{level}_encoder_name"
+        features = load_config(ROOT / "configs/quickstart.yaml").value(key).split("+")[0]
+        overrides = ["plugins", f"[{tmp_path}/plugin.py]", key, f"{features}+Ones", "posenc_Ones.enable", "True"]
+        return load_config(ROOT / "configs/quickstart.yaml", overrides)
+
+    yield configured
+    registry.forget("encoders/positional", "Ones")
+
+
+def test_an_argument_of_an_encoder_may_be_called_times(
+    encoders: Callable[[str, str], Config],
+) -> None:
+    assert describe(encoders("ColumnEncoder", "node")).params > 0
+
+
+@pytest.mark.parametrize(
+    ("base", "level", "allowed"),
+    [
+        ("PositionalEncoder", "node", "encoders of nodes derived from ColumnEncoder or BatchEncoder"),
+        ("BatchEncoder", "edge", "encoders of edges derived from ColumnEncoder"),
+    ],
+)
+def test_an_encoder_of_another_kind_is_not_left_out(
+    base: str, level: str, allowed: str, encoders: Callable[[str, str], Config]
+) -> None:
+    with pytest.raises(UserError, match=rf"dataset\.{level}_encoder_name takes {allowed}; Ones is none\."):
+        describe(encoders(base, level))
 
 
 @pytest.mark.parametrize("switch", ["true", "false"])

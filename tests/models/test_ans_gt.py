@@ -14,8 +14,8 @@ from graphbench import registry
 from graphbench.config import load_config
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
-from graphbench.models.ans_gt import ANSGT
 from graphbench.models.ans_gt.bandit import SamplerBandit
+from graphbench.models.ans_gt.model import ANSGT
 from graphbench.models.ans_gt.proximity import Proximities
 from graphbench.models.ans_gt.sampling_tables import Candidates, coarse_powers, coarsened, normalised_adjacency
 from graphbench.preflight import describe

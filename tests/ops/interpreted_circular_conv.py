@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphbench.ops.circular_conv import circular_conv, gpu
 from graphbench.structures import Capacity, CapacityRagged, Ragged
-from tests.ops.ragged_inputs import DEVICE, assert_same, assert_within_budget
+from tests.ops.ragged_inputs import DEVICE, INTERPRETED, assert_same, assert_within_budget
 from tests.ops.test_circular_conv import inputs_for
 
 
@@ -39,7 +39,7 @@ def case(sizes: list[int], gated: bool, width: int = 20) -> tuple[Callable[[str]
 
 
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
-@pytest.mark.parametrize("sizes", [[3, 0, 9, 1, 9, 17, 3, 9], [1], [0, 0]], ids=str)
+@pytest.mark.parametrize("sizes", [[3, 0, 9, 1, 9, 17], [1], [0, 0]], ids=str)
 def test_equals_reference(sizes: list[int], gated: bool) -> None:
     using, inputs = case(sizes, gated)
     assert_same(using("gpu"), using("reference"), inputs)
@@ -71,8 +71,9 @@ def test_padded_batch() -> None:
         out = circular_conv(u, taps, ragged, gate=gate, backend=backend)
         return [out, *torch.autograd.grad(out, [u, gate, taps], seed)]
 
-    expected, ours, again = results(plain, filters, "reference"), *(results(padded, wide, "gpu") for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True))
+    expected, ours = results(plain, filters, "reference"), results(padded, wide, "gpu")
+    if not INTERPRETED:  # which has one order of everything
+        assert all(torch.equal(a, b) for a, b in zip(ours, results(padded, wide, "gpu"), strict=True))
     assert torch.equal(ours[3][34:], torch.zeros_like(ours[3][34:]))
     ours[3] = ours[3][:34]
     for a, b in zip(ours, expected, strict=True):

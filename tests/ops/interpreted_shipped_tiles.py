@@ -27,7 +27,7 @@ from tests.ops.ragged_inputs import DEVICE, assert_within_budget, normal
 # The interpreter is numpy, which warns about lanes that are computed and thrown away.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-HEADS = 2
+HEADS = 1  # the interpreter takes its time for each; that heads are kept apart others show
 
 
 def inputs_of(*shapes: tuple[int, ...]) -> list[Tensor]:
@@ -60,7 +60,7 @@ def test_attention(operator: str, block: Block | None, monkeypatch: pytest.Monke
         assert_precise(lambda backend: lambda *x: softmax_attention(*x, ragged, backend=backend), inputs)
         return
     index = torch.randint(9, (ragged.num_pairs,), dtype=torch.uint8, device=DEVICE)
-    start = torch.tensor([0.5, 3.0], device=DEVICE)
+    start = torch.tensor([0.5], device=DEVICE)
     assert_precise(
         lambda backend: lambda *x: decay_attention(*x, ragged, index, start.to(x[0].dtype), decay=0.6, backend=backend),
         inputs,

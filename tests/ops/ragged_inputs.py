@@ -11,23 +11,25 @@ import pytest
 import torch
 from torch import Tensor
 
+KERNELS = os.environ.get("GRAPHBENCH_TEST_KERNELS") == "1"
+"""Whether this process tests Triton kernels (``test_kernels_gpu.py`` starts it), interpreted without a GPU."""
+BACKEND = "gpu" if KERNELS else "cpu"
+"""What is compared with the reference."""
+DEVICE = "cuda" if KERNELS and torch.cuda.is_available() else "cpu"
+INTERPRETED = KERNELS and DEVICE == "cpu"
+"""Whether the kernels run in Triton's interpreter: a program takes milliseconds."""
+of_kernels = pytest.mark.skipif(not KERNELS, reason="a test of kernels, which test_kernels_gpu.py runs")
+
 AWKWARD = {
     "mixed": [3, 0, 1, 2, 63, 64, 65, 7, 7, 1],
     "equal": [6, 6, 6, 6],
     "one": [1],
     "empty_graphs": [0, 0],
     "no_graphs": [],
-    "many_tiny": [2, 1, 3, 0, 1] * 40,
+    "many_tiny": [2, 1, 3, 0, 1] * (8 if INTERPRETED else 40),
     "giant": [700],
     "giant_and_tiny": [2, 600, 1],
 }
-
-KERNELS = os.environ.get("GRAPHBENCH_TEST_KERNELS") == "1"
-"""Whether this process tests Triton kernels (``test_kernels_gpu.py`` starts it), interpreted without a GPU."""
-BACKEND = "gpu" if KERNELS else "cpu"
-"""What is compared with the reference."""
-DEVICE = "cuda" if KERNELS and torch.cuda.is_available() else "cpu"
-of_kernels = pytest.mark.skipif(not KERNELS, reason="a test of kernels, which test_kernels_gpu.py runs")
 
 EPS = torch.finfo(torch.float32).eps
 EPS_OF_TF32 = 2.0**-10

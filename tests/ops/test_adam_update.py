@@ -150,3 +150,14 @@ def test_arguments_that_are_refused() -> None:
     rule = dataclasses.replace(AdamRule(0.1), betas=(0.9, 1.0))
     with pytest.raises(ValueError, match=r"betas must be in \[0, 1\), received \(0.9, 1.0\)"):
         adam_update(*of_two, rule)
+
+
+@of_kernels
+def test_parameters_too_large_to_count_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_kernels(monkeypatch, "adam_update", LARGEST=2499, adam_blocks=None)
+    before = tensors()
+    ours, theirs = copies(before), copies(before)
+    adam_update(*ours, RULES["adam"], backend="gpu")
+    adam_update(*theirs, RULES["adam"], backend="cpu")
+    for mine, others in zip(chain(*ours), chain(*theirs), strict=True):
+        assert torch.equal(mine, others)

@@ -133,7 +133,7 @@ def test_pair_attentions_spill_no_register(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tf32_allowed")
-@pytest.mark.parametrize("operator", ["decay", "focal", "linear_attention"])
+@pytest.mark.parametrize("operator", [pytest.param("decay", marks=exhaustive), "focal", "linear_attention"])
 @pytest.mark.parametrize("width", [24, pytest.param(64, marks=exhaustive), pytest.param(128, marks=exhaustive)])
 @pytest.mark.parametrize("capability", [90, pytest.param(80, marks=exhaustive)])
 def test_one_product_of_tf32_needs_no_more_registers(
@@ -155,7 +155,11 @@ def test_one_product_of_tf32_needs_no_more_registers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("capability", "kind", "width"), [(120, torch.float32, 64), (86, torch.float64, 128)], ids=str)
+@pytest.mark.parametrize(
+    ("capability", "kind", "width"),
+    [(120, torch.float32, 64), pytest.param(86, torch.float64, 128, marks=exhaustive)],
+    ids=str,
+)
 def test_pair_attentions_fit_where_shared_memory_is_small(
     capability: int, kind: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,8 +15,8 @@ from tests.ops.ragged_inputs import BACKEND, DEVICE, assert_same, assert_within_
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tiles of everything, several shares."""
-    set_kernels(monkeypatch, "embedding_sum", ROWS=16, VOCABULARY=16, COLUMNS=16, SHARE=32)
+    """Several tiles of everything, and two shares, of more rows where there are more than 64."""
+    set_kernels(monkeypatch, "embedding_sum", ROWS=16, VOCABULARY=16, COLUMNS=16, SHARE=32, SHARES=2)
 
 
 def case(rows: int, sizes: list[int], width: int = 5) -> tuple[Callable[[str], Callable[..., Tensor]], list[Tensor]]:

@@ -19,7 +19,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
     compiled_launches,
 )
 
-from graphbench.ops import gpu_launch  # isort: skip
+from graphbench.ops import gpu_launch, gpu_shares  # isort: skip
 from graphbench.ops.adam_update import AdamRule, gpu as adam_update  # isort: skip
 from graphbench.ops.batch_rows import Room, gpu as batch_rows  # isort: skip
 from graphbench.ops.blend import gpu as blend  # isort: skip
@@ -40,7 +40,7 @@ from graphbench.ops.unit_rows import gpu as unit_rows  # isort: skip
 from graphbench.structures import Ragged  # isort: skip
 from graphbench.structures.adjacency import LoopedAdjacency, adjacency  # isort: skip
 from graphbench.structures.capacity import Capacity, CapacityRagged  # isort: skip
-from graphbench.structures.late_sums import late_sums  # isort: skip
+from graphbench.structures.late_sums import Shares, late_sums  # isort: skip
 from tests.ops.batch_rows_cases import data  # isort: skip
 from tests.ops.sine_networks import parameters  # isort: skip
 
@@ -224,7 +224,7 @@ def test_compiles_for_a_gpu(name: str, capability: int, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("fresh_compiler", "tf32_allowed")
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.exhaustive)])
 def test_linear_maps_of_tf32(capability: int) -> None:
     """One product where torch's may be of tf32, and sums of shares as ever."""
     case = CASES["linear-many-rows"]
@@ -242,3 +242,16 @@ def test_products_that_stay_exact(name: str) -> None:
     for _kernel, program in compiled_launches(90, CASES[name].operator, CASES[name].call):
         products = re.findall(r"tt\.dot .*inputPrecision = tf32", program.asm["ttir"])
         assert len(products) % 3 == 0
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.slow
+def test_one_sum_of_shares_whatever_their_number() -> None:
+    """The shares of a batch's rows: every batch that is not padded has others, and none may wait for a compiler."""
+
+    def kernel(*counts: int) -> str:
+        given = [Shares(torch.empty(count, 96), [torch.empty(96)]) for count in counts]
+        ((_, program),) = compiled_launches(90, linear, lambda: gpu_shares.add_up(given)[0][0])
+        return str(program.hash)
+
+    assert len({kernel(*counts) for counts in ((47, 94), (48, 96), (1, 2), (16, 1))}) == 1

@@ -19,8 +19,16 @@ from graphbench.structures.capacity import RealRows  # isort: skip
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [90, pytest.param(80, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("rows", [700, 20_000])  # one share, and several
-@pytest.mark.parametrize("together", ["alone", "summed", "listed"])
+@pytest.mark.parametrize(
+    ("together", "rows"),  # of which there is one share, or there are several
+    [
+        *(("alone", 700), ("summed", 20_000), ("listed", 20_000)),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in (("alone", 20_000), ("summed", 700), ("listed", 700))
+        ),
+    ],
+)
 def test_compiles_for_a_gpu(together: str, rows: int, capability: int) -> None:
     """One norm; local layer and attention of a block of GPS; nodes and edges of GatedGCN."""
     if together != "alone" and TRITON < gpu.OLDEST:

@@ -38,18 +38,19 @@ SHARED_OF_GEFORCE = {86: 99 * 1024, 120: 99 * 1024}
 _SPILLED_BY_OLD_COMPILERS = 16 if TRITON < (3, 7) else 0
 
 UNSPILLED = [
-    *((torch.float32, width) for width in (24, 64)),
-    *(pytest.param(kind, 128, marks=pytest.mark.exhaustive) for kind in (torch.float32, torch.bfloat16)),
+    (torch.float32, 64),
+    *(pytest.param(torch.float32, width, marks=pytest.mark.exhaustive) for width in (24, 128)),
+    pytest.param(torch.bfloat16, 128, marks=pytest.mark.exhaustive),
     *(pytest.param(torch.bfloat16, width, marks=pytest.mark.exhaustive) for width in (16, 32, 64)),
 ]
 """Type and head width at which attentions with biases of pairs are looked at: they spill no register."""
 
 
-def run_interpreted(cases: str, marked: str = "not exhaustive") -> None:
-    """Runs a file of tests beside this one; a process of its own, because Triton interprets everything or nothing."""
+def run_interpreted(*cases: str, marked: str = "not exhaustive") -> None:
+    """Runs files of tests beside this one; a process of its own, because Triton interprets everything or nothing."""
     settings = {"GRAPHBENCH_TEST_KERNELS": "1"} | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
-    path = str(Path(__file__).parent / cases)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-m", marked, path]
+    paths = [str(Path(__file__).parent / name) for name in cases]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-m", marked, *paths]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 

@@ -261,6 +261,8 @@ def test_sequences_of_words_are_no_predictions_of_graphs(
     monkeypatch.setattr("graphbench.predict.trained.load_run", lambda folder: words)
     assert cli.main(["results/rings/0", "nowhere.pt"]) == 2
     assert "sequences of words" in capsys.readouterr().err, "before the graphs are read"
+    assert cli.main(["results/rings/0", "test", "--embeddings", "states.npz"]) == 0
+    assert Path("states.npz").is_file()
 
 
 @pytest.mark.parametrize("trained", ["graph classification"], indirect=True)

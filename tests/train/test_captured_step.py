@@ -31,14 +31,14 @@ GRAPHS = Splits.of(range(8), range(8, 13), range(13, 16))
 DROPOUT = ("gnn.dropout", "0.5", "gt.dropout", "0.5")
 
 
-def assert_replays_are_the_steps(name: str, tmp_path: Path, *overrides: str) -> None:
+def assert_replays_are_the_steps(name: str, tmp_path: Path, *overrides: str, epochs: int = 2) -> None:
     """Steps on padded batches by replay move parameters as steps on plain batches do.
 
     Learning rates are tensors in float32, so that parameters in float64 agree to that.
     """
     with second_device():
         ours, theirs = (training(name, tmp_path, *overrides) for _ in range(2))
-        plans = ours.plans(2)
+        plans = ours.plans(epochs)
         assert all(plan.is_captured for plan in plans)
         assert len({plan.capacity for plan in plans}) > 1
         for plan in plans:

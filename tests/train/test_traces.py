@@ -91,4 +91,4 @@ def test_replays_of_attentions() -> None:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_replays_of_all_attentions() -> None:
-    run_interpreted("../train/interpreted_capture.py", "exhaustive")
+    run_interpreted("../train/interpreted_capture.py", marked="exhaustive")

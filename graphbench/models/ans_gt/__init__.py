@@ -5,7 +5,3 @@
 - ``bandit``, ``sequences``: shares of the samplers, and the sequences of a round.
 - ``block``, ``model``: the Transformer.
 """
-
-from graphbench.models.ans_gt.model import ANSGT
-
-__all__ = ["ANSGT"]

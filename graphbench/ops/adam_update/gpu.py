@@ -13,11 +13,13 @@ from torch import Tensor
 from graphbench.ops.adam_update import cpu
 from graphbench.ops.adam_update.gpu_kernels import adam_blocks
 from graphbench.ops.adam_update.rule import AdamRule
-from graphbench.ops.gpu_launch import has_kernels
+from graphbench.ops.gpu_launch import has_kernels, unspecialized
 
 # Parameters of a launch, of whose 4,096 bytes of arguments each takes 48; parameters up to whose next multiple a launch
 # is filled up, so that few kernels serve all models, and among which a program looks for its own; numbers of a program.
 MOST, FILLED, GROUP, BLOCK = 80, 20, 10, 1024
+# Numbers of a parameter from which ``2 x + 3`` would be one of 64 bits, and the kernel another.
+LARGEST = 2**30 - 2
 
 
 def adam_update(
@@ -33,7 +35,8 @@ def adam_update(
     of_parameters = (parameters, gradients, exp_avgs, exp_avg_sqs)
     alike = {(parameter.dtype, parameter.device) for parameter in parameters} == {(torch.float32, parameters[0].device)}
     contiguous = all(map(Tensor.is_contiguous, chain(*of_parameters)))
-    if not (has_kernels("adam_update", parameters[0]) and alike and contiguous):
+    small = max(map(Tensor.numel, parameters)) <= LARGEST
+    if not (has_kernels("adam_update", parameters[0]) and alike and contiguous and small):
         cpu.adam_update(*of_parameters, steps, rule, grad_scale)
         return
     torch._foreach_add_(list(steps), 1)
@@ -53,14 +56,9 @@ def _launch(tensors: Sequence[list[Tensor]], numbers: Sequence[int], rule: AdamR
     step = tensors[-1][0]
     on_device = isinstance(rule.lr, Tensor) and rule.lr.device == step.device
     adam_blocks[(begins[-1],)](
-        *filled, _odd(begins), _odd(numbers), rule.lr if on_device else float(rule.lr),
+        *filled, unspecialized(begins), unspecialized(numbers), rule.lr if on_device else float(rule.lr),
         step if grad_scale is None else grad_scale, *(1.0 - beta for beta in rule.betas),
         *(math.log(max(beta, sys.float_info.min)) for beta in rule.betas), float(rule.eps), float(rule.weight_decay),
         DECOUPLED=rule.decoupled, SCALED=grad_scale is not None, LR_ON_DEVICE=on_device, COUNT=len(numbers),
         GROUP=GROUP, BLOCK=BLOCK, num_warps=4, enable_fp_fusion=True,
     )  # fmt: skip
-
-
-def _odd(numbers: Sequence[int]) -> tuple[int, ...]:
-    """``2 x + 3``: for 1 and multiples of 16 in tuples Triton would compile the kernel anew."""
-    return tuple(2 * number + 3 for number in numbers)

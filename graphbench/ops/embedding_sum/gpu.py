@@ -18,8 +18,10 @@ from graphbench.ops.gpu_shares import summed
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024
-# Rows of the batch, rows of the tables and columns of a tile; rows of the batch that one program goes through.
-ROWS, VOCABULARY, COLUMNS, SHARE = 32, 64, 64, 256
+# Rows of the batch, rows of the tables and columns of a tile.
+ROWS, VOCABULARY, COLUMNS = 32, 64, 64
+# Rows of the batch that one program goes through at least, and shares of the gradient at most: each is as large as it.
+SHARE, SHARES = 256, 256
 
 
 def embedding_sum(index: Tensor, tables: Sequence[Tensor]) -> Tensor:
@@ -67,12 +69,13 @@ class _EmbeddingSum(torch.autograd.Function):
         grad = loadable(unit_stride(grad), wide_of(grad.dtype))
         total = sum(sizes)
         known = constants(len(sizes), width, grad.dtype)
-        shares = -(-rows // SHARE)
+        share = max(SHARE, -(-rows // (SHARES * ROWS)) * ROWS)
+        shares = -(-rows // share)
         parts = grad.new_empty(shares, total, width, dtype=wide_of(grad.dtype))
         grid = (shares, -(-total // VOCABULARY), -(-width // known["SPAN"]))
         with torch.cuda.device_of(grad):
             embedding_sum_backward[grid](
-                index, grad, first, parts, rows, total, grad.stride(0), **known, VOCABULARY=VOCABULARY, SHARE=SHARE
+                index, grad, first, parts, rows, total, grad.stride(0), share, **known, VOCABULARY=VOCABULARY
             )
         if shares == 1:
             return None, *parts[0].to(grad.dtype).split(sizes)

@@ -39,11 +39,11 @@ def embedding_sum_forward(
 
 @triton.jit(do_not_specialize=["num_rows", "total"])
 def embedding_sum_backward(
-    index, grad, first, parts, num_rows, total, stride,
+    index, grad, first, parts, num_rows, total, stride, share,
     COLUMNS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,
-    VOCABULARY: tl.constexpr, SHARE: tl.constexpr,
+    VOCABULARY: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of some rows and channels of the tables, as far as it comes from one share of the batch.
+    """Gradient of some rows and channels of the tables, as far as it comes from ``share`` rows of the batch.
 
     A product with the number of times that a row of the batch reads a row of the tables: the order is fixed.
     """
@@ -52,8 +52,8 @@ def embedding_sum_backward(
     m_c = o_c < WIDTH
     # [VOCABULARY, SPAN]
     b_sum = tl.zeros([VOCABULARY, SPAN], dtype=ACC)
-    for i_s in range(0, SHARE, ROWS):
-        o_n = i_share * SHARE + i_s + tl.arange(0, ROWS)
+    for i_s in range(0, share, ROWS):
+        o_n = i_share * share + i_s + tl.arange(0, ROWS)
         m_n = o_n < num_rows
         # [ROWS, VOCABULARY]
         b_times = tl.zeros([ROWS, VOCABULARY], dtype=ACC)
