@@ -17,6 +17,7 @@ from pathlib import Path
 
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.store import GraphStore
 from graphbench.factory.data import read_data
 from graphbench.preflight import check
@@ -75,7 +76,7 @@ def measured(name: str, batch_sizes: Sequence[int], epochs: int) -> list[str]:
         splits = run_inputs(checked.config, loaded, checked.runs[0]).splits
     rows = []
     for batch_size in batch_sizes or [config.tree.train.batch_size]:
-        loaders = GraphLoaders(loaded.store, splits, batch_size=batch_size, transductive=False, seed=0)
+        loaders = GraphLoaders(loaded.store, splits, LoaderProcess(0), batch_size=batch_size, transductive=False)
         training, evaluation = Waste(), Waste()
         sampled = 1 + 2000 // loaders.num_train_batches  # epochs that capacities were chosen from
         for epoch in range(sampled, sampled + epochs):

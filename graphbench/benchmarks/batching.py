@@ -19,6 +19,7 @@ from torch_geometric.loader import DataLoader
 from graphbench.benchmarks.case import Case
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.factory.data import read_data
@@ -46,7 +47,7 @@ def _case(name: str, size: int, target: float, section: str) -> Case:
     store = _read(section)
     peer = InMemory(store)
     everything = torch.arange(store.num_graphs)
-    loaders = GraphLoaders(store, Splits.of(everything, [], []), batch_size=size, transductive=False, seed=0)
+    loaders = GraphLoaders(store, Splits.of(everything, [], []), LoaderProcess(0), batch_size=size, transductive=False)
     peer_loader = DataLoader(peer, batch_size=size, shuffle=True)
     _check_equal(store, peer, torch.randperm(store.num_graphs)[:size])
     for _ in peer_loader:  # fills its cache of single graphs

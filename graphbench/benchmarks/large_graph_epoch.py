@@ -32,10 +32,11 @@ from graphbench.blockwise.stored import StoredBlocks
 from graphbench.data.large.arrays import open_graph
 from graphbench.data.large.generator import power_law
 from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import LargeLoader
+from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.partition_loader import PartitionLoader
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import NodeEncoder
@@ -119,11 +120,11 @@ def _loaders(model: str, store: GraphStore) -> LargeLoader:
         seeds = min(SEEDS, nodes // 2)
         drawn = np.random.default_rng(0).choice(nodes, seeds + 2 * (seeds // 2), replace=False, shuffle=False)
         parts = torch.from_numpy(drawn).split([seeds, seeds // 2, seeds // 2])
-        return NeighborLoader(store, Splits(*parts), sizes=FAN_OUT, batch_size=BATCH, seed=0, evaluation="neighbor")
+        options = LoaderOptions(LoaderProcess(0), "neighbor")
+        return NeighborLoader(store, Splits(*parts), options, sizes=FAN_OUT, batch_size=BATCH)
     splits = Splits(*torch.randperm(nodes).split([nodes - 2 * (nodes // 4), nodes // 4, nodes // 4]))
     blocks = functools.partial(_blocks, store)
-    parts_of_graph = max(2, nodes // PART)
-    return PartitionLoader(store, splits, parts=parts_of_graph, seed=0, evaluation="blocks", blocks=blocks)
+    return PartitionLoader(store, splits, LoaderOptions(LoaderProcess(0), "blocks", max(2, nodes // PART), blocks))
 
 
 def sampling_rates(store: GraphStore) -> dict[str, float]:

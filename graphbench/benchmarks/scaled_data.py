@@ -34,6 +34,7 @@ from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import subgraph
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import NodeEncoder
@@ -174,7 +175,7 @@ def pcqm4m(scale: float, folder: Path) -> dict[str, float]:
     with stages.stage("batches"):
         few = count // 10
         splits = Splits.consecutive([count - 2 * few, few, few])
-        for _ in GraphLoaders(encoded, splits, batch_size=256, transductive=False, seed=0).train(0):
+        for _ in GraphLoaders(encoded, splits, LoaderProcess(0), batch_size=256, transductive=False).train(0):
             pass
     return stages.found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +16,13 @@ from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.clusters import Clusters
 from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import SamplingLoader
+from graphbench.data.large.loader import LoaderOptions, SamplingLoader
 from graphbench.data.large.neighbor_loader import NeighborLoader, ShadowLoader
 from graphbench.data.large.pair_loader import PairLoader
 from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
 from graphbench.data.large.saint_loader import SaintLoader
 from graphbench.data.large.seed_loader import SeedLoader
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
@@ -33,57 +34,56 @@ WHOLE = 2**22
 """Nodes and edges up to which an approximate evaluation is measured against a model that needs the graph as a whole."""
 
 
-def build_large_loader(
-    config: Config, loaded: LoadedDataset, splits: Splits, process: dict[str, Any]
-) -> SamplingLoader:
+def build_large_loader(config: Config, loaded: LoadedDataset, splits: Splits, process: LoaderProcess) -> SamplingLoader:
     """The loader that ``train.sampler`` names, one that cuts the graph.
 
     Args:
         config: a loaded configuration.
         loaded: one graph.
         splits: splits of this run.
-        process: seed, device, number of processes and rank of this one.
+        process: whom the batches are for.
     """
     train, evaluation, store = config.tree.train, config.tree.val.sampler, loaded.store
-    options = {
-        **process,
-        "parts": train.train_parts,
-        "evaluation": evaluation,
-        "exact": _exact_evaluation(config, loaded),
-        "blocks": partial(_blocks, store, process),
-    }
+    options = LoaderOptions(
+        process,
+        evaluation,
+        train.train_parts,
+        blocks=partial(_blocks, store, process),
+        exact=_exact_evaluation(config, loaded),
+    )
     sampled = {"sizes": train.neighbor_sizes, "batch_size": train.batch_size}
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
     with config_errors(config, *keys):
         if store.y_level == "pair":
-            return PairLoader(store, splits, sampler=train.sampler, **sampled, **options)
+            return PairLoader(store, splits, options, sampler=train.sampler, **sampled)
         if "cluster" in (train.sampler, evaluation):
             cache, how = Roots.from_environment(config.tree.dataset.dir).cache, {"method": train.clustering}
-            options["clusters"] = Clusters.cached(cache, store, train.train_parts, seed=process["seed"], **how)
+            clusters = Clusters.cached(cache, store, train.train_parts, seed=process.seed, **how)
+            options = replace(options, clusters=clusters)
         if train.sampler == "random_node":
-            return PartitionLoader(store, splits, **options)
+            return PartitionLoader(store, splits, options)
         if train.sampler == "cluster":
-            return ClusterLoader(store, splits, batch_size=train.batch_size, **options)
+            return ClusterLoader(store, splits, options, batch_size=train.batch_size)
         if train.sampler in ("neighbor", "shadow"):
             loader = NeighborLoader if train.sampler == "neighbor" else ShadowLoader
-            return loader(store, splits, **sampled, **options)
+            return loader(store, splits, options, **sampled)
         if train.sampler == "seeds":
-            return SeedLoader(store, splits, batch_size=train.batch_size, **options)
+            return SeedLoader(store, splits, options, batch_size=train.batch_size)
         return SaintLoader(
             store,
             splits,
+            options,
             sampler=train.sampler,
             batch_size=train.batch_size,
             walk_length=train.walk_length,
             iterations=train.iter_per_epoch,
             coverage=train.sample_coverage,
-            **options,
         )
 
 
-def _blocks(store: GraphStore, process: dict[str, Any], incoming: IncomingEdges) -> StoredBlocks:
-    shared = {name: process[name] for name in ("device", "rank", "world_size")}
-    return StoredBlocks(store, incoming=incoming, **shared)
+def _blocks(store: GraphStore, process: LoaderProcess, incoming: IncomingEdges) -> StoredBlocks:
+    rank, world_size = process.rank, process.world_size
+    return StoredBlocks(store, device=process.device, incoming=incoming, rank=rank, world_size=world_size)
 
 
 def _exact_evaluation(config: Config, loaded: LoadedDataset) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +13,7 @@ from graphbench.config import Config
 from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
@@ -107,12 +108,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
     loaded = _with_known_targets(config, loaded, splits)
     train = config.tree.train
     sampler = train.sampler
-    process: dict[str, Any] = {
-        "seed": seed,
-        "device": fabric.device,
-        "rank": fabric.global_rank,
-        "world_size": fabric.world_size,
-    }
+    process = LoaderProcess(seed, fabric.device, fabric.global_rank, fabric.world_size)
     if sampler == "full_batch":
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         filled = {"node_budget": "train.node_budget", "eval_node_budget": "val.node_budget"}
@@ -120,6 +116,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
             return GraphLoaders(
                 loaded.store,
                 splits,
+                process,
                 batch_size=train.batch_size,
                 batching=train.batching,
                 node_budget=train.node_budget,
@@ -129,7 +126,6 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
                 hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
                 batch_transform=batch_transform(config),
-                **process,
             )
     return build_large_loader(config, loaded, splits, process)
 

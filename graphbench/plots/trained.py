@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.errors import UserError
 from graphbench.factory.data import encode
 from graphbench.factory.model import build_model
@@ -89,9 +90,9 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         loaders = GraphLoaders(
             loaded.store,
             splits,
+            LoaderProcess(record.seed),
             batch_size=1,
             transductive=True,
-            seed=record.seed,
             hide_edges=hide,
             batch_transform=measure,
         )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
@@ -135,11 +136,10 @@ def training(
     loaders = GraphLoaders(
         store,
         splits or Splits(train=examples, val=examples[:0], test=examples[:0]),
+        LoaderProcess(0, DEVICE),
         batch_size=config.tree.train.batch_size,
         transductive=one_graph,
-        seed=0,
         resident="always",
-        device=DEVICE,
     )
     model = copy.deepcopy(model).to(DEVICE)
     optimizer = build_optimizer(config, model)

@@ -10,6 +10,7 @@ from graphbench.train.accelerator import make_fabric
 from graphbench.train.approximation import approximation_error
 from graphbench.train.forward import BatchAdapter, Predictor
 from tests.data.large.large_graphs import one_graph, split_of
+from tests.loader_options import options_of
 from tests.train.tiny_run import tiny_task
 
 
@@ -22,7 +23,7 @@ class Counting(torch.nn.Module):
 
 
 def measured(model=None, **options):
-    loaders = PartitionLoader(one_graph(), split_of(one_graph()), parts=3, seed=0, **options)
+    loaders = PartitionLoader(one_graph(), split_of(one_graph()), options_of({"parts": 3, **options}))
     fabric = make_fabric("cpu")
     predict = Predictor(fabric, BatchAdapter((model or Counting()).eval()))
     return loaders, approximation_error(predict, tiny_task(), loaders, fabric)

@@ -15,6 +15,7 @@ from torch import Tensor
 from graphbench.config import load_config
 from graphbench.contract import capture_obstacle
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.errors import RunFailed, UserError
 from graphbench.factory.data import declared_info
@@ -64,11 +65,10 @@ def trainer(
     loaders = GraphLoaders(
         store_like(info, build_transforms(config), folder / "cache", SIZES),
         Splits(examples[:10], examples[10:13], examples[13:]),
+        LoaderProcess(0, device),
         batch_size=4,
         transductive=False,
-        seed=0,
         resident="always",
-        device=device,
     )
     model = copy.deepcopy(model).to(device)
     optimizer = build_optimizer(config, model)

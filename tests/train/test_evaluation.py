@@ -27,6 +27,7 @@ from graphbench.train.accelerator import make_fabric
 from graphbench.train.evaluation import evaluate
 from graphbench.train.forward import BatchAdapter, Predictor
 from tests.data.large.large_graphs import split_of
+from tests.loader_options import options_of
 from tests.train.tiny_run import CLASSES, TinyModel, tiny_loaders, tiny_settings, tiny_task, tiny_trainer
 
 
@@ -160,13 +161,13 @@ def model():
 
 
 def large_trainer(folder, store, sampler, evaluation, *, epochs=2, made=None, **options):
-    options |= {"seed": 0, "evaluation": evaluation}
+    options["evaluation"] = evaluation
     options["blocks"] = lambda incoming: stored.StoredBlocks(store, incoming=incoming)
     splits = split_of(store)
     if sampler == "random_node":
-        loaders = PartitionLoader(store, splits, parts=4, **options)
+        loaders = PartitionLoader(store, splits, options_of({"parts": 4, **options}))
     else:
-        loaders = NeighborLoader(store, splits, sizes=[4, 3], batch_size=100, **options)
+        loaders = NeighborLoader(store, splits, options_of(options), sizes=[4, 3], batch_size=100)
     settings = tiny_settings(max_epoch=epochs)
     torch.manual_seed(0)
     return tiny_trainer(folder, settings, model=made or model(), loaders=loaders, task=tiny_task())

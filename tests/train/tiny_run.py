@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from graphbench.contract import Capturable, HasAuxiliaryLoss
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import Interrupted, RunFailed, UserError
@@ -144,15 +145,8 @@ def tiny_loaders(level: str = "graph", *, batch_size: int = 4, rank: int = 0, wo
     count = store.num_graphs if level == "graph" else store.num_nodes
     order = torch.randperm(count, generator=torch.Generator().manual_seed(4))
     splits = Splits(*order.split([count - 2 * (count // 4), count // 4, count // 4]))
-    return GraphLoaders(
-        store,
-        splits,
-        batch_size=batch_size,
-        transductive=level == "node",
-        seed=11,
-        rank=rank,
-        world_size=world_size,
-    )
+    process = LoaderProcess(11, rank=rank, world_size=world_size)
+    return GraphLoaders(store, splits, process, batch_size=batch_size, transductive=level == "node")
 
 
 def tiny_task(metrics: Sequence[str] = ("accuracy", "f1")) -> Task:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, Required, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from graphbench.data.large.partition import Partition
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows
 from graphbench.data.loading.batching import consecutive_share, shard
 from graphbench.data.loading.prefetch import one_ahead
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
@@ -41,48 +43,37 @@ Blocks = Callable[[IncomingEdges], NodeBlocks]
 EVALUATIONS = ("full_batch", "blocks", "random_node", "cluster")
 
 
-class LoaderOptions(TypedDict, total=False):
+@dataclass(frozen=True)
+class LoaderOptions:
     """Options of every loader of one large graph.
 
     Attributes:
-        seed: seed of everything random.
-        evaluation: ``val.sampler``, see the top of this file; default ``full_batch``.
-        parts: number of parts of ``random_node`` evaluation (``train.train_parts``); default 10.
-        device: device that the batches are on; default the CPU.
-        rank: number of this process; default 0.
-        world_size: number of processes; default 1.
+        process: whom the batches are for.
+        evaluation: ``val.sampler``, see the top of this file.
+        parts: number of parts of ``random_node`` evaluation (``train.train_parts``).
         blocks: makes the blocks of ``blocks`` evaluation.
         clusters: clusters of the nodes, for ``cluster`` evaluation (and training, :class:`.ClusterLoader`).
-        exact: evaluation against which an approximate one is measured (``full_batch`` or ``blocks``); default none.
+        exact: evaluation against which an approximate one is measured (``full_batch`` or ``blocks``).
     """
 
-    seed: Required[int]
-    evaluation: str
-    parts: int
-    device: torch.device | str
-    rank: int
-    world_size: int
-    blocks: Blocks | None
-    clusters: Clusters | None
-    exact: str | None
+    process: LoaderProcess
+    evaluation: str = "full_batch"
+    parts: int = 10
+    blocks: Blocks | None = None
+    clusters: Clusters | None = None
+    exact: str | None = None
 
 
 class SamplingLoader(DataLoaders):
     """Base class of the loaders that sample batches on the host, the next one in a second thread.
 
     Args:
-        options: see :class:`LoaderOptions`.
-
-    Raises:
-        ValueError: a rank out of range.
+        process: whom the batches are for.
     """
 
-    def __init__(self, options: LoaderOptions) -> None:
-        rank, world_size = options.get("rank", 0), options.get("world_size", 1)
-        if not 0 <= rank < world_size:
-            raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
-        self._seed = options["seed"]
-        self._device, self._rank, self._world_size = torch.device(options.get("device", "cpu")), rank, world_size
+    def __init__(self, process: LoaderProcess) -> None:
+        self._seed, self._device = process.seed, process.device
+        self._rank, self._world_size = process.rank, process.world_size
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of one epoch, on the device, and the rows of predictions that count.
@@ -140,28 +131,25 @@ class LargeLoader(SamplingLoader):
 
     def __init__(self, store: GraphStore, splits: Splits, sampler: str, options: LoaderOptions) -> None:
         check_one_graph(store, sampler)
-        evaluation, blocks = options.get("evaluation", "full_batch"), options.get("blocks")
-        super().__init__(options)
+        super().__init__(options.process)
+        evaluation = options.evaluation
         if evaluation not in self.evaluations:
             raise ValueError(f"val.sampler must be one of {', '.join(self.evaluations)}; received {evaluation!r}")
-        if evaluation == "blocks" and blocks is None:
+        if evaluation == "blocks" and options.blocks is None:
             raise ValueError("evaluation in blocks needs blocks, a function that makes them")
-        self._clusters = options.get("clusters")
-        if evaluation == "cluster" and self._clusters is None:
+        if evaluation == "cluster" and options.clusters is None:
             raise ValueError("evaluation of clusters needs clusters")
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         splits.check(store.num_nodes)
         self._store, self._splits = store, splits
-        self._parts = options.get("parts", 10)
-        self._make_blocks = blocks
+        self._parts, self._clusters, self._make_blocks = options.parts, options.clusters, options.blocks
         shares = {
             part: consecutive_share(index, self._rank, self._world_size) for part, index in splits.parts().items()
         }
         self.passes = self._passes(evaluation, shares)
-        exact = options.get("exact")
-        if self.approximation is not None and exact is not None:
-            self.exact_passes = partial(self._passes, exact, shares)
+        if self.approximation is not None and options.exact is not None:
+            self.exact_passes = partial(self._passes, options.exact, shares)
 
     @cached_property
     def _incoming(self) -> IncomingEdges:

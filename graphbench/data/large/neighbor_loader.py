@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -37,9 +37,9 @@ class SeedNodeLoader(LargeLoader):
     Args:
         store: see :class:`LargeLoader`.
         splits: node numbers.
+        options: see :class:`LoaderOptions`.
         sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
         batch_size: seed nodes per batch and process (``train.batch_size``).
-        options: see :class:`LoaderOptions`.
 
     Attributes:
         sampler: name of the sampler.
@@ -56,16 +56,16 @@ class SeedNodeLoader(LargeLoader):
         self,
         store: GraphStore,
         splits: Splits,
+        options: LoaderOptions,
         *,
         sizes: Sequence[int],
         batch_size: int,
-        **options: Unpack[LoaderOptions],
     ) -> None:
         check_at_least(1, batch_size=batch_size)
         self._batch_size, self._sizes = batch_size, tuple(sizes)
         super().__init__(store, splits, self.sampler, options)
         self._sampler = NeighborSampler(self._incoming, sizes)
-        if options.get("evaluation") == self.sampler and options.get("exact") is None:  # nothing reads in order
+        if options.evaluation == self.sampler and options.exact is None:  # nothing reads in order
             for tensor in (store.x, store.y, *store.pe.values(), self._incoming.source):
                 if isinstance(tensor, Tensor):
                     read_at_random(tensor)

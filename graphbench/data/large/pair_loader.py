@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Unpack
 
 import numpy as np
 import torch
@@ -40,10 +39,10 @@ class PairLoader(SamplingLoader):
     Args:
         store: one graph with a target per pair of its edge set ``label``.
         splits: numbers of pairs; those of validation and test are taken out of the edges.
+        options: see :class:`LoaderOptions`.
         sampler: ``neighbor`` or ``shadow`` (``train.sampler``).
         sizes: in-edges per node and hop, -1 for all (``train.neighbor_sizes``).
         batch_size: pairs per batch and process (``train.batch_size``).
-        options: see :class:`LoaderOptions`.
 
     Raises:
         ValueError: a store that cannot be cut, bad sizes, an unknown ``evaluation``, or an empty training part.
@@ -53,15 +52,15 @@ class PairLoader(SamplingLoader):
         self,
         store: GraphStore,
         splits: Splits,
+        options: LoaderOptions,
         *,
         sampler: str = "neighbor",
         sizes: Sequence[int],
         batch_size: int,
-        **options: Unpack[LoaderOptions],
     ) -> None:
-        super().__init__(options)
+        super().__init__(options.process)
         check_one_graph(store, sampler, "pair")
-        evaluation = options.get("evaluation", "full_batch")
+        evaluation = options.evaluation
         if evaluation not in ("full_batch", sampler):
             raise ValueError(
                 f"val.sampler of a link task with train.sampler {sampler} must be full_batch or {sampler}; "
@@ -81,7 +80,7 @@ class PairLoader(SamplingLoader):
             self.passes = [self._whole(shares)]
         else:
             self.approximation = f"predicted on {SAMPLERS[sampler]} ({', '.join(map(str, sizes))} per hop)"
-            self.exact_passes = (lambda: [self._whole(shares)]) if options.get("exact") else None
+            self.exact_passes = (lambda: [self._whole(shares)]) if options.exact else None
             self.passes = [EvaluationPass({part: None}, self._sampled(each)) for part, each in shares.items()]
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Unpack
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ class PartitionLoader(LargeLoader):
 
     sampler = "random_node"
 
-    def __init__(self, store: GraphStore, splits: Splits, **options: Unpack[LoaderOptions]) -> None:
+    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions) -> None:
         super().__init__(store, splits, self.sampler, options)
         self._draw(0)  # too many parts show before anything is trained
 
@@ -79,8 +78,8 @@ class ClusterLoader(PartitionLoader):
     Args:
         store: see :class:`LargeLoader`.
         splits: node numbers.
-        batch_size: clusters per batch and process.
         options: see :class:`LoaderOptions`; ``clusters`` has to be there.
+        batch_size: clusters per batch and process.
 
     Raises:
         ValueError: as for the base class.
@@ -88,21 +87,13 @@ class ClusterLoader(PartitionLoader):
 
     sampler = "cluster"
 
-    def __init__(
-        self,
-        store: GraphStore,
-        splits: Splits,
-        *,
-        batch_size: int,
-        **options: Unpack[LoaderOptions],
-    ) -> None:
+    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions, *, batch_size: int) -> None:
         check_at_least(1, batch_size=batch_size)
-        clusters = options.get("clusters")
-        if clusters is None:
+        if options.clusters is None:
             raise ValueError("batches of clusters need clusters")
-        self._of_batches, self._batch_size = clusters, batch_size
-        self.sampling = clusters.described
-        super().__init__(store, splits, **options)
+        self._of_batches, self._batch_size = options.clusters, batch_size
+        self.sampling = options.clusters.described
+        super().__init__(store, splits, options)
 
     @property
     def num_parts(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -32,13 +31,13 @@ class SaintLoader(LargeLoader):
     Args:
         store: see :class:`LargeLoader`.
         splits: node numbers.
+        options: see :class:`LoaderOptions`.
         sampler: one of the three names.
         batch_size: nodes, edges or walks drawn for a subgraph (``train.batch_size``).
         walk_length: steps of a walk (``train.walk_length``).
         iterations: subgraphs of an epoch, of all processes together (``train.iter_per_epoch``).
         coverage: average number of times that a node is drawn before training in order to estimate the normalisation;
             0 for none (``train.sample_coverage``).
-        options: see :class:`LoaderOptions`.
 
     Raises:
         ValueError: a store that cannot be cut, or numbers out of range.
@@ -48,13 +47,13 @@ class SaintLoader(LargeLoader):
         self,
         store: GraphStore,
         splits: Splits,
+        options: LoaderOptions,
         *,
         sampler: str,
         batch_size: int,
         walk_length: int = 4,
         iterations: int = 32,
         coverage: int = 0,
-        **options: Unpack[LoaderOptions],
     ) -> None:
         super().__init__(store, splits, sampler, options)
         self._iterations, self._coverage = iterations, coverage

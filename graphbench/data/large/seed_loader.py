@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -26,17 +25,18 @@ class SeedLoader(LargeLoader):
     Args:
         store: see :class:`LargeLoader`.
         splits: node numbers.
-        batch_size: training nodes per batch and process (``train.batch_size``).
         options: see :class:`LoaderOptions`; evaluation is ``full_batch``.
+        batch_size: training nodes per batch and process (``train.batch_size``).
 
     Raises:
         ValueError: a store that has no targets per node, another evaluation, or no nodes in a batch.
     """
 
-    def __init__(self, store: GraphStore, splits: Splits, *, batch_size: int, **options: Unpack[LoaderOptions]) -> None:
-        evaluation = options.get("evaluation", "full_batch")
-        if evaluation != "full_batch":
-            raise ValueError(f"sampler seeds keeps the graph whole: set val.sampler full_batch, received {evaluation}")
+    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions, *, batch_size: int) -> None:
+        if options.evaluation != "full_batch":
+            raise ValueError(
+                f"sampler seeds keeps the graph whole: set val.sampler full_batch, received {options.evaluation}"
+            )
         check_at_least(1, batch_size=batch_size)
         super().__init__(store, splits, "seeds", options)
         self._batch_size = batch_size

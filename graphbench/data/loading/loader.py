@@ -27,6 +27,7 @@ from graphbench.data.loading.hidden_pairs import pairs_to_hide
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least, check_one_of
@@ -51,9 +52,9 @@ class GraphLoaders(AssemblesOnDevice):
     Args:
         store: the graphs.
         splits: example numbers (graphs, or nodes or pairs when transductive).
+        process: whom the batches are for.
         batch_size: graphs per batch and process; ignored when transductive.
         transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
-        seed: seed of the shuffling, together with the epoch.
         hide_edges: link prediction: pairs of validation and test are removed from the edges of the graph, in both
             directions. Transductive only.
         resample_negatives: draw the negative pairs anew for every batch
@@ -66,19 +67,16 @@ class GraphLoaders(AssemblesOnDevice):
         resident: whether all graphs are kept on the GPU: ``always``, ``never``, or ``auto``: where they take less than
             a quarter of its free memory. Without a GPU it means nothing.
         batch_transform: computed for every batch, on its device: takes the batch and returns it with more.
-        device: device that the batches are on.
-        rank: number of this process.
-        world_size: number of processes.
     """
 
     def __init__(
         self,
         store: GraphStore,
         splits: Splits,
+        process: LoaderProcess,
         *,
         batch_size: int,
         transductive: bool,
-        seed: int,
         hide_edges: bool = False,
         resample_negatives: bool = False,
         batching: Order = "shuffled",
@@ -86,13 +84,8 @@ class GraphLoaders(AssemblesOnDevice):
         eval_node_budget: int = 0,
         resident: Resident = "auto",
         batch_transform: Callable[[GraphBatch], GraphBatch] | None = None,
-        device: torch.device | str = "cpu",
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
         check_at_least(1, batch_size=batch_size)
-        if not 0 <= rank < world_size:
-            raise ValueError(f"rank must lie in 0 .. {world_size - 1}, received {rank}")
         check_one_of(get_args(Resident), resident=resident)
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
@@ -113,8 +106,8 @@ class GraphLoaders(AssemblesOnDevice):
         self._batch_size = batch_size
         self._budget = eval_node_budget or node_budget  # of evaluation
         self._transductive = transductive
-        self._seed = seed
-        self._device, self._rank, self._world_size = torch.device(device), rank, world_size
+        rank, world_size = process.rank, process.world_size
+        self._seed, self._device, self._rank, self._world_size = process.seed, process.device, rank, world_size
         self._resample, self._resident, self._batch_transform = resample_negatives, resident, batch_transform
         self._batching = None
         if not transductive:

@@ -13,6 +13,7 @@ from graphbench.data.datasets.pcqm_contact import contact_store
 from graphbench.data.files.molecules import molecules
 from graphbench.data.files.roots import Roots
 from graphbench.data.loading.loader import GraphLoaders
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from tests.dataset_case import TrainingCase
@@ -101,7 +102,7 @@ def test_from_the_published_table(kind: str, split_name: str, roots: Roots) -> N
     again = OGB(f"PCQM4Mv2Contact-{kind}").load(roots)  # from the cache, pairs included
     assert again.store.fingerprint == loaded.store.fingerprint
     assert _local(again.store, 1) == _local(loaded.store, 1)
-    loaders = GraphLoaders(loaded.store, Splits.of([0], [1], [2]), batch_size=1, transductive=False, seed=0)
+    loaders = GraphLoaders(loaded.store, Splits.of([0], [1], [2]), LoaderProcess(0), batch_size=1, transductive=False)
     batch, _ = next(iter(loaders.train(0)))
     assert batch.y.shape[0] == batch.edge_sets["label"].index.shape[1]
 

@@ -15,32 +15,35 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
 from graphbench.structures.node_blocks import NodeBlocks
 from tests.data.large.large_graphs import one_graph, split_of
+from tests.loader_options import options_of
 
 
 def partition(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
-    return PartitionLoader(store, splits or split_of(store), **{"parts": 4, "seed": 0, **options})
+    return PartitionLoader(store, splits or split_of(store), options_of({"parts": 4, **options}))
 
 
 def neighbor(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
-    return NeighborLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+    given = {"sizes": [3, 2], "batch_size": 7, **options}
+    return NeighborLoader(store, splits or split_of(store), options_of(given), **given)
 
 
 def shadow(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
-    return ShadowLoader(store, splits or split_of(store), **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+    given = {"sizes": [3, 2], "batch_size": 7, **options}
+    return ShadowLoader(store, splits or split_of(store), options_of(given), **given)
 
 
 def cluster(store=None, splits=None, **options):
     store = one_graph() if store is None else store
     options.setdefault("blocks", lambda incoming: StoredBlocks(store, incoming=incoming))
     found = Clusters.of(store.edge_index, store.num_nodes, 9, method="rcm")
-    options = {"batch_size": 4, "parts": 4, "seed": 0, "clusters": found, **options}
-    return ClusterLoader(store, splits or split_of(store), **options)
+    given = {"batch_size": 4, "parts": 4, "clusters": found, **options}
+    return ClusterLoader(store, splits or split_of(store), options_of(given), **given)
 
 
 def trained(loader, epoch=0):

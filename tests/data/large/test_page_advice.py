@@ -14,8 +14,10 @@ import torch
 
 from graphbench.data.large.arrays import allocate, buffer_tensor, create, open_graph
 from graphbench.data.large.generator import power_law
+from graphbench.data.large.loader import LoaderOptions
 from graphbench.data.large.neighbor_loader import NeighborLoader
 from graphbench.data.large.page_advice import read_at_random, return_free_memory
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
@@ -81,6 +83,7 @@ def test_sampled_neighbourhoods_alone_read_a_graph_at_random(tmp_path: Path, opt
     power_law(tmp_path, 2000, 3000, 0)
     store = open_graph(tmp_path)
     splits = Splits(*torch.arange(60).split([20, 20, 20]))
-    NeighborLoader(store, splits, sizes=(3, 2), batch_size=5, seed=0, evaluation="neighbor", **options)
+    given = LoaderOptions(LoaderProcess(0), "neighbor", **options)
+    NeighborLoader(store, splits, given, sizes=(3, 2), batch_size=5)
     assert advised(store.x) == random
     assert not advised(store.edge_index)

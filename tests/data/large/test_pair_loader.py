@@ -9,6 +9,7 @@ from graphbench.data.large.pair_loader import PairLoader
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
 from tests.data.large.large_graphs import one_graph
+from tests.loader_options import options_of
 
 PAIRS = 50
 
@@ -25,7 +26,7 @@ SPLITS = Splits.of(range(0, PAIRS, 2), range(1, 30, 2), range(31, PAIRS, 2))
 
 
 def loader(store, splits=SPLITS, **options):
-    return PairLoader(store, splits, **{"sizes": [3, 2], "batch_size": 7, "seed": 0, **options})
+    return PairLoader(store, splits, options_of(options), **{"sizes": [3, 2], "batch_size": 7, **options})
 
 
 def _ends(batch):

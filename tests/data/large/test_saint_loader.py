@@ -10,15 +10,15 @@ from graphbench.data.large.saint_loader import SaintLoader
 from graphbench.ops.propagate import propagate
 from graphbench.structures.sampled_graph import SampledGraph
 from tests.data.large.large_graphs import one_graph, split_of
+from tests.loader_options import options_of
 
 SAMPLERS = ("saint_node", "saint_edge", "saint_rw")
 
 
 def saint(sampler="saint_rw", store=None, **options):
     store = one_graph() if store is None else store
-    return SaintLoader(
-        store, split_of(store), **{"sampler": sampler, "batch_size": 6, "walk_length": 2, "seed": 0, **options}
-    )
+    given = {"sampler": sampler, "batch_size": 6, "walk_length": 2, **options}
+    return SaintLoader(store, split_of(store), options_of(given), **given)
 
 
 @pytest.mark.parametrize("coverage", [0, 2])

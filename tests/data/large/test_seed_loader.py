@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from graphbench.data.large.loader import LoaderOptions
 from graphbench.data.large.seed_loader import SeedLoader
+from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 
@@ -20,7 +22,7 @@ def store() -> GraphStore:
 
 
 def test_every_training_node_is_asked_once_per_epoch(store: GraphStore) -> None:
-    loader = SeedLoader(store, SPLITS, batch_size=2, seed=3)
+    loader = SeedLoader(store, SPLITS, LoaderOptions(LoaderProcess(3)), batch_size=2)
     batches = list(loader.train(0))
     assert len(batches) == loader.num_train_batches == 3
     assert [len(rows) for _, rows in batches] == [2, 2, 1]
@@ -34,7 +36,7 @@ def test_every_training_node_is_asked_once_per_epoch(store: GraphStore) -> None:
 
 
 def test_what_is_derived_from_the_graph_is_computed_once(store: GraphStore) -> None:
-    loader = SeedLoader(store, SPLITS, batch_size=2, seed=3)
+    loader = SeedLoader(store, SPLITS, LoaderOptions(LoaderProcess(3)), batch_size=2)
     (first, _), (second, _) = list(loader.train(0))[:2]
     evaluated = next(iter(loader.passes[0].batches()))
     assert first.adjacency() is second.adjacency() is evaluated.adjacency()
@@ -42,7 +44,8 @@ def test_what_is_derived_from_the_graph_is_computed_once(store: GraphStore) -> N
 
 
 def test_processes_share_the_nodes(store: GraphStore) -> None:
-    loaders = [SeedLoader(store, SPLITS, batch_size=2, seed=3, rank=rank, world_size=2) for rank in (0, 1)]
+    options = [LoaderOptions(LoaderProcess(3, rank=rank, world_size=2)) for rank in (0, 1)]
+    loaders = [SeedLoader(store, SPLITS, each, batch_size=2) for each in options]
     asked = [torch.cat([rows for _, rows in loader.train(0)]) for loader in loaders]
     assert [len(rows) for rows in asked] == [3, 3]
     assert set(torch.cat(asked).tolist()) == set(SPLITS.train.tolist())
@@ -50,6 +53,6 @@ def test_processes_share_the_nodes(store: GraphStore) -> None:
 
 def test_other_evaluations_and_empty_batches_are_refused(store: GraphStore) -> None:
     with pytest.raises(ValueError, match=r"set val\.sampler full_batch, received random_node"):
-        SeedLoader(store, SPLITS, batch_size=2, seed=0, evaluation="random_node")
+        SeedLoader(store, SPLITS, LoaderOptions(LoaderProcess(0), "random_node"), batch_size=2)
     with pytest.raises(ValueError, match="batch_size must be at least 1, received 0"):
-        SeedLoader(store, SPLITS, batch_size=0, seed=0)
+        SeedLoader(store, SPLITS, LoaderOptions(LoaderProcess(0)), batch_size=0)

@@ -11,6 +11,7 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
 from graphbench.errors import UserError
 from tests.link_graphs import Contacts
+from tests.loader_options import process_of
 
 # graph g has g + 1 nodes and target g, so that a batch tells which graphs are in it
 GRAPHS = GraphStore.from_arrays(range(1, 41), [0] * 40, torch.empty(2, 0), y=torch.arange(40))
@@ -20,8 +21,8 @@ NODE_SPLITS = Splits.of([4, 0, 2], [1], [3, 5])
 
 
 def _loaders(**changes: Any) -> GraphLoaders:
-    given = {"store": GRAPHS, "splits": SPLITS, "batch_size": 5, "transductive": False, "seed": 0} | changes
-    return GraphLoaders(given.pop("store"), given.pop("splits"), **given)
+    given = {"store": GRAPHS, "splits": SPLITS, "batch_size": 5, "transductive": False} | changes
+    return GraphLoaders(given.pop("store"), given.pop("splits"), process_of(given), **given)
 
 
 def _order(loaders: GraphLoaders, epoch: int) -> list[int]:
@@ -211,7 +212,7 @@ PAIR_SPLITS = Splits.of([0, 1, 2, 7], [3, 4, 5], [6, 8, 9])
 
 
 def _pair_loaders(store: GraphStore, **changes: Any) -> GraphLoaders:
-    return GraphLoaders(store, PAIR_SPLITS, batch_size=1, transductive=True, seed=0, **changes)
+    return GraphLoaders(store, PAIR_SPLITS, process_of(changes), batch_size=1, transductive=True, **changes)
 
 
 def test_pairs_of_one_graph_are_examples() -> None:
@@ -247,8 +248,8 @@ def test_encodings_computed_with_hidden_edges_are_refused() -> None:
 
 def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     loaded = Contacts("x").load(None)
-    given = {"batch_size": 4, "transductive": False, "seed": 0, "resample_negatives": True}
-    loaders = GraphLoaders(loaded.store, loaded.published["standard"][0], **given)
+    given = {"batch_size": 4, "transductive": False, "resample_negatives": True}
+    loaders = GraphLoaders(loaded.store, loaded.published["standard"][0], process_of({}), **given)
 
     def pairs(batches: Any) -> list:
         return [batch.edge_sets["label"].index.tolist() for batch in batches]
@@ -263,7 +264,9 @@ def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     first = next(val.batches())
     assert set(first.y.tolist()) == {0.0, 1.0}
     without = next(
-        GraphLoaders(loaded.store, loaded.published["standard"][0], **{**given, "resample_negatives": False})
+        GraphLoaders(
+            loaded.store, loaded.published["standard"][0], process_of({}), **{**given, "resample_negatives": False}
+        )
         .passes[1]
         .batches()
     )
@@ -283,9 +286,9 @@ def test_negatives_cannot_be_drawn_where_the_graphs_are_resident() -> None:
         GraphLoaders(
             loaded.store,
             loaded.published["standard"][0],
+            process_of({}),
             batch_size=4,
             transductive=False,
-            seed=0,
             resample_negatives=True,
             resident="always",
         )
