@@ -479,6 +479,8 @@ def _read_sources(namespace: str) -> Mapping[str, str]:
     return modules
 
 
+_LONGEST = 50
+"""Lines of a decorator."""
 _REGISTER = re.compile(r"^@(?=(?:[\w.]+\.)?register\()", re.MULTILINE)
 
 
@@ -506,8 +508,8 @@ def _names_in(file: Path) -> list[str]:
 
 
 def _first_expression(text: str) -> ast.expr | None:
-    """The expression that the first lines of a text are, as few as possible; None where there is none."""
-    lines = text.splitlines(keepends=True)
+    """The expression that the first lines of a text are, as few as possible; None for none or a long one."""
+    lines = text.splitlines(keepends=True)[:_LONGEST]
     for end in range(1, len(lines) + 1):
         with suppress(SyntaxError):
             return ast.parse("".join(lines[:end]), mode="eval").body

@@ -5,10 +5,6 @@ from __future__ import annotations
 from graphbench.config.key import NO_EFFECT, Key
 from graphbench.vocabulary import TASK_TYPES, TASKS
 
-NODE_ENCODERS = ("encoders/node", "encoders/positional")
-
-EDGE_ENCODERS = ("encoders/edge", "encoders/positional")
-
 DATASET = {
     "format": Key("PyG", "family of data sets", namespaces=("data/datasets",)),
     "name": Key("none", "data set within the family"),
@@ -37,7 +33,11 @@ DATASET = {
         minimum=0,
     ),
     "node_encoder": Key(False, "encode node features"),
-    "node_encoder_name": Key("Atom", "<features>, <encoding>, or any + composition of them", namespaces=NODE_ENCODERS),
+    "node_encoder_name": Key(
+        "Atom",
+        "<features>, <encoding>, or any + composition of them",
+        namespaces=("encoders/node", "encoders/positional"),
+    ),
     "node_encoder_join": Key(
         "concat",
         "features and encodings side by side, or added (then each has the full width: posenc_*.dim_pe)",
@@ -47,7 +47,9 @@ DATASET = {
     "node_encoder_num_types": Key(0, "vocabulary of TypeDictNode; 0: the data set card's", minimum=0),
     "edge_encoder": Key(False, "encode edge features"),
     "edge_encoder_name": Key(
-        "Bond", "<features>, or a + composition with edge-wise encodings", namespaces=EDGE_ENCODERS
+        "Bond",
+        "<features>, or a + composition with edge-wise encodings",
+        namespaces=("encoders/edge", "encoders/positional"),
     ),
     "edge_encoder_bn": Key(True, "BatchNorm after the edge encoder"),
     "edge_encoder_num_types": Key(0, "vocabulary of TypeDictEdge; 0: the data set card's", minimum=0),

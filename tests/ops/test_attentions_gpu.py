@@ -160,12 +160,15 @@ def test_one_product_of_tf32_needs_no_more_registers(
     [(120, torch.float32, 64), pytest.param(86, torch.float64, 128, marks=exhaustive)],
     ids=str,
 )
-def test_pair_attentions_fit_where_shared_memory_is_small(
+def test_kernels_fit_where_shared_memory_is_small(
     capability: int, kind: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = tables_for(divmod(capability, 10))
     monkeypatch.setattr(gpu_launch, "blocks_on", lambda device, kernels: shipped[kernels].blocks)
-    for call in (decay(kind, width, SLOPED), focal(kind, width, 0)):
+    calls = [decay(kind, width, SLOPED), focal(kind, width, 0)]
+    if kind == torch.float32:
+        calls.append(flow(kind, width, [500, 600], 0.5))  # graphs whose rows are held as a whole, and larger ones
+    for call in calls:
         for kernel, program in compiled_launches(capability, *call):
             assert program.metadata.shared <= SHARED_OF_GEFORCE[capability], kernel.__name__
 

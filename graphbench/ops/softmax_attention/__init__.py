@@ -37,7 +37,8 @@ def softmax_attention(
         dropout_p: probability of dropping an attention weight; the caller passes 0 in evaluation. Reproducible from
             torch's global generator.
         bias: (P, H) added to the scaled scores, P = sum n_g^2 pairs, graph after graph and row-major as in
-            :class:`~graphbench.structures.PairBlocks`; or None.
+            :class:`~graphbench.structures.PairBlocks`; or None. A row without a finite score has no weights: it is NaN
+            or 0, by the path that computes it.
         packed: (N, 3, H, d), of which q, k and v are views, or None: fast paths then read it as it is, and its gradient
             is written in one piece.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"`` (Triton), which ``"auto"`` takes for CUDA tensors
