@@ -178,6 +178,9 @@ def test_check_says_where_values_come_from(capsys: pytest.CaptureFixture[str]) -
     assert lines["optim.base_lr"].endswith("configs/quickstart.yaml:18")
     assert lines["train.eval_period"].endswith("configs/_base_/train/gps.yaml:3")
     assert lines["46,533"].startswith("46,533 trainable parameters: 0.7 MiB with gradients and adamW")
+    for optimizer, held in (("adagrad", 0.5), ("sgd", 0.5)):  # a number per parameter, of momentum where it has some
+        assert console.main(["check", "quickstart", "optim.optimizer", optimizer]) == 0
+        assert f"{held} MiB with gradients and {optimizer}," in capsys.readouterr().out
     assert console.main(["check", "quickstart", "optim.max_epch", "3"]) == 2
     assert "Did you mean 'optim.max_epoch'" in capsys.readouterr().err
 

@@ -201,6 +201,30 @@ def test_the_layers_of_a_plug_in_are_checked(
     assert expected in (told.err if code else told.out)
 
 
+LOCAL = """
+from graphbench.layers.contract import LocalLayer
+
+
+@register("Beside")
+class Beside(LocalLayer):
+    def forward(self, h, e, batch):
+        return h - h.mean(0), e
+"""
+
+
+def test_every_layer_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned="self.lin(h) - h.mean(0)") + LOCAL)
+    override = ["plugins", f"[{tmp_path / 'mine.py'}]", "gt.layer_type", "Beside+Mine"]
+    try:
+        assert console.main(["check", "quickstart", *TINY, *override, "--contract"]) == 2
+    finally:
+        registry.forget("layers/attention", "Mine")
+        registry.forget("layers/local", "Beside")
+    told = capsys.readouterr().err
+    assert "Mine breaks the contract of layers" in told
+    assert "Beside breaks the contract of layers" in told
+
+
 def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.main(["check", "quickstart", "--contract"]) == 0
     assert "no layer of this configuration comes from a plug-in" in capsys.readouterr().out
