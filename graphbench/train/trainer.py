@@ -161,12 +161,23 @@ class Trainer:
             self._log.close()
 
     def _prepare(self) -> None:
-        """Records all captured work, which compiles all kernels, before the first epoch; nothing else is changed."""
-        self._training_mode()
-        self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
-        if self._captured_evaluation is not None:
-            set_mode(self._adapter, False)
-            prepare(self.loaders.passes, self._captured_evaluation)
+        """Records all captured work, which compiles all kernels, before the first epoch; nothing else is changed.
+
+        Raises:
+            UserError: it had to be recorded and could not be in one of the processes, for which the others would wait.
+        """
+        failure = None
+        try:
+            self._training_mode()
+            self._run_step.prepare(self.state.epoch, self.settings.batch_accumulation)
+            if self._captured_evaluation is not None:
+                set_mode(self._adapter, False)
+                prepare(self.loaders.passes, self._captured_evaluation)
+        except UserError as error:
+            failure = error
+        messages = [each for each in gather_objects(failure and str(failure), self.fabric) if each is not None]
+        if messages:
+            raise failure or UserError(messages[0])
 
     def _training_mode(self) -> None:
         set_mode(self._adapter, True)

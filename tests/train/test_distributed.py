@@ -105,6 +105,14 @@ def test_the_layer_at_fault_in_one_process_is_told_by_all(tmp_path: Path) -> Non
     assert len(re.findall(told, err, re.MULTILINE)) == 2, err
 
 
+@pytest.mark.slow
+def test_a_step_that_has_to_be_recorded_and_is_not_in_one_process_ends_all(tmp_path: Path) -> None:
+    process = start(tmp_path, "--devices", "2", *GRAPHS, "--batch_size", "3", "--captured", "demanded")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2, err
+    assert err.count("train.capture is always, but a step could not be captured") == 2, err
+
+
 def others(process: subprocess.Popen[str]) -> list[int]:
     """Process numbers of the ranks that the first one has started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")

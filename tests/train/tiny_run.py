@@ -229,7 +229,7 @@ def parse(*arguments: str) -> argparse.Namespace:
     parser.add_argument("--no_norm", action="store_true")
     parser.add_argument("--accumulation", type=int, default=1)
     parser.add_argument("--divides", action="store_true")
-    parser.add_argument("--captured", choices=("no", "yes", "partly"), default="no")
+    parser.add_argument("--captured", choices=("no", "yes", "partly", "demanded"), default="no")
     return parser.parse_args(arguments)
 
 
@@ -259,13 +259,13 @@ def train(fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
                 ckpt_seconds=options.ckpt_seconds,
                 ckpt_period=1,
                 batch_accumulation=options.accumulation,
-                capture="always" if options.captured == "yes" else "auto",
+                capture="always" if options.captured in ("yes", "demanded") else "auto",
             ),
             level=options.level,
             fabric=fabric,
             loaders=tiny_loaders(options.level, **shape),
             model=_model(options),
-            graphs=None if options.captured == "no" else Repeating(fabric.global_rank * (options.captured == "partly")),
+            graphs=None if options.captured == "no" else Repeating(fabric.global_rank * (options.captured != "yes")),
             reporters=[Slowly(options.sleep)] if options.sleep else [],
         )
         previous = run.record if decision == "resume" else None
