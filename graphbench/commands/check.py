@@ -21,6 +21,7 @@ from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.frozen_imports import frozen_imports
 
 if TYPE_CHECKING:
     from graphbench.config import Config
@@ -59,7 +60,8 @@ def _print_values(config: Config, *, everything: bool) -> None:
 
 
 def _print_costs(config: Config) -> None:
-    from graphbench.preflight import describe
+    with frozen_imports():
+        from graphbench.preflight import describe
 
     summary = describe(config)
     held = summary.params * 4 * (2 + _kept_per_parameter(config))

@@ -16,6 +16,7 @@ from pathlib import Path
 from graphbench import __version__, shipped
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.frozen_imports import frozen_imports
 from graphbench.plug_ins import CONSENT
 from graphbench.runs import json_text
 
@@ -95,8 +96,9 @@ def _run(options: argparse.Namespace) -> int:
     from graphbench.config import load_config
 
     configs = [load_config(path, options.overrides) for path in options.cfg]  # before seconds are spent on imports
-    from graphbench.commands.comparison import check_all, compare
-    from graphbench.experiment import run
+    with frozen_imports():
+        from graphbench.commands.comparison import check_all, compare
+        from graphbench.experiment import run
 
     asked = {"repeat": options.repeat, "overwrite": options.overwrite, "together": options.together}
     # run() checks its own configuration; of several, the last must not turn out wrong after the first was trained.
@@ -128,7 +130,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _dry_run(options: argparse.Namespace) -> int:
     from graphbench.config import load_config
-    from graphbench.preflight import describe
+
+    with frozen_imports():
+        from graphbench.preflight import describe
 
     code = 0
     for path in options.cfg:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench.exit_codes import exit_codes
+from graphbench.frozen_imports import frozen_imports
 
 
 @exit_codes
@@ -48,11 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--module needs --embeddings FILE")
     if options.batch_size is not None and options.batch_size < 1:
         parser.error(f"--batch_size must be at least 1, received {options.batch_size}")
-    from graphbench.data.datasets.custom import read_graphs
-    from graphbench.data.splits import PARTS
-    from graphbench.predict.embeddings import check_ending
-    from graphbench.predict.trained import load_run
-    from graphbench.train.accelerator import make_fabric
+    with frozen_imports():
+        from graphbench.data.datasets.custom import read_graphs
+        from graphbench.data.splits import PARTS
+        from graphbench.predict.embeddings import check_ending
+        from graphbench.predict.trained import load_run
+        from graphbench.train.accelerator import make_fabric
 
     try:
         device = make_fabric(options.device).device

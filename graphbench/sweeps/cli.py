@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from graphbench import shipped
 from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
+from graphbench.frozen_imports import frozen_imports
 from graphbench.sweeps import launchers
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
@@ -82,8 +83,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _main(options: argparse.Namespace) -> int:
     sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)  # before seconds are spent on imports
-    from graphbench.sweeps.plan import plan, select, set_aside
-    from graphbench.sweeps.progress import SweepProgress
+    with frozen_imports():
+        from graphbench.sweeps.plan import plan, select, set_aside
+        from graphbench.sweeps.progress import SweepProgress
 
     trials = options.trials or sweep.trials
     entries = select(sweep, options.only)

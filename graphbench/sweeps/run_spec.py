@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from graphbench.config import Config, load_config
 from graphbench.errors import Interrupted, Pruned, RunFailed, RunInUse, UserError
 from graphbench.exit_codes import told_to_user
+from graphbench.frozen_imports import frozen_imports
 from graphbench.sweeps.search import SearchPlan
 
 
@@ -87,7 +88,8 @@ class RunSpec(Spec):
 
     def run(self) -> RunResult:
         """Trains."""
-        from graphbench.experiment import run  # seconds of imports: after a worker has told Ctrl-C to be ignored
+        with frozen_imports():  # seconds: after a worker has told Ctrl-C to be ignored
+            from graphbench.experiment import run
         from graphbench.sweeps.trial import run_trial
 
         if self.search is None:
