@@ -19,6 +19,9 @@ from tests.paths import ROOT
 __all__ = ["second_device"]  # registers its device before anything is differentiated
 
 
+gc.disable()  # until all tests are collected: their modules stay
+
+
 def _folder(variable: str, default: str) -> Path:
     named = os.environ.get(variable, "").split(":")[0]
     return Path(named) if named else ROOT.parent / "shared" / default
@@ -37,6 +40,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
