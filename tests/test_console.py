@@ -181,6 +181,8 @@ def test_check_says_where_values_come_from(capsys: pytest.CaptureFixture[str]) -
     for optimizer, held in (("adagrad", 0.5), ("sgd", 0.5)):  # a number per parameter, of momentum where it has some
         assert console.main(["check", "quickstart", "optim.optimizer", optimizer]) == 0
         assert f"{held} MiB with gradients and {optimizer}," in capsys.readouterr().out
+    assert console.main(["check", "sgformer-cora"]) == 0, "weight decay of a part of the model"
+    capsys.readouterr()
     assert console.main(["check", "quickstart", "optim.max_epch", "3"]) == 2
     assert "Did you mean 'optim.max_epoch'" in capsys.readouterr().err
 

@@ -76,16 +76,15 @@ def _print_costs(config: Config) -> None:
 def _kept_per_parameter(config: Config) -> float:
     """Numbers that the optimiser keeps per parameter, beside the gradient, after a step."""
     import torch
-    from torch import nn
 
-    from graphbench.factory.training import build_optimizer
+    from graphbench.factory.training import optimizer_of
 
-    model = nn.Linear(16, 16, bias=False)
-    optimizer = build_optimizer(config, model)
-    model(torch.ones(1, 16)).sum().backward()
+    parameter = torch.nn.Parameter(torch.ones(16, 16))
+    optimizer = optimizer_of(config, [{"params": [parameter]}])
+    parameter.square().sum().backward()
     optimizer.step()
-    kept = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
-    return sum(value.numel() for value in kept if value.dim()) / model.weight.numel()
+    kept = [value for value in optimizer.state[parameter].values() if isinstance(value, torch.Tensor)]
+    return sum(value.numel() for value in kept if value.dim()) / parameter.numel()
 
 
 def _print_contract(config: Config) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from torch import nn
 from torch.optim import Optimizer
 
@@ -32,10 +35,16 @@ def build_optimizer(config: Config, model: nn.Module) -> Optimizer:
     weight_decay_of = {}
     if optim.attention_weight_decay is not None:
         weight_decay_of["attention_branch"] = optim.attention_weight_decay
-    optimizer_class = registry.lookup(registry.OPTIMIZERS, optim.optimizer, config.where("optim.optimizer"))
     filled = {"filter_lr": "optim.filter_lr", "weight_decay_of": "optim.attention_weight_decay"}
     with config_errors(config, "optim.optimizer", filled=filled):
         groups = parameter_groups(model, optim.weight_decay, weight_decay_of, filter_lr=optim.filter_lr)
+    return optimizer_of(config, groups)
+
+
+def optimizer_of(config: Config, groups: Sequence[dict[str, Any]]) -> Optimizer:
+    """The optimiser of parameter groups."""
+    optim = config.tree.optim
+    optimizer_class = registry.lookup(registry.OPTIMIZERS, optim.optimizer, config.where("optim.optimizer"))
     context = OptimizerContext(
         params=groups,
         lr=optim.base_lr,
