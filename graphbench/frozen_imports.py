@@ -12,9 +12,8 @@ from contextlib import contextmanager
 def frozen_imports() -> Iterator[None]:
     """Imports whose objects no collection looks at: neither now nor in training, nor when the process ends.
 
-    Importing PyTorch makes 160,000 objects, all of which stay; looking at them takes about as long as making a quarter
-    of them. Where PyTorch is imported already, by a program that calls a command, nothing is done: its objects are not
-    ours to keep.
+    Importing PyTorch makes objects by the hundred thousand, all of which stay. Where it is imported already, by a
+    program that calls a command, nothing is done: that program's objects are not ours to keep.
     """
     if "torch" in sys.modules or not gc.isenabled():
         yield

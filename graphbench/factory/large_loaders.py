@@ -41,7 +41,7 @@ def build_large_loader(config: Config, loaded: LoadedDataset, splits: Splits, pr
         config: a loaded configuration.
         loaded: one graph.
         splits: splits of this run.
-        process: whom the batches are for.
+        process: process of the training that the batches are for.
     """
     train, evaluation, store = config.tree.train, config.tree.val.sampler, loaded.store
     options = LoaderOptions(

@@ -51,6 +51,11 @@ def has_kernels(operator: str, q: Tensor) -> bool:
     return not q.is_cuda or torch.cuda.get_device_capability(q.device) >= (8, 0)
 
 
+def whole_tiles(rows: int, shares: int, tile: int) -> int:
+    """Rows of a share where at most so many shares, each of whole tiles of rows, cover all of them."""
+    return -(-rows // (shares * tile)) * tile
+
+
 def unspecialized(numbers: Sequence[int]) -> tuple[int, ...]:
     """``2 x + 3``: for 1 and multiples of 16 in a tuple Triton compiles a kernel anew, ``do_not_specialize`` or not."""
     return tuple(2 * number + 3 for number in numbers)

@@ -14,7 +14,7 @@ from graphbench.structures import AssemblesOnDevice, DataLoaders
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CAPTURABLE_OPTIMIZERS, CapturedSteps
-from graphbench.train.distributed import gather_objects
+from graphbench.train.distributed import gather_known
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.gradient_exchange import GradientExchange
@@ -97,7 +97,7 @@ class Capture:
 
     def _of_any_process(self, obstacle: str | None) -> str | None:
         """The first obstacle of a process: all of them capture, or none."""
-        return next((each for each in gather_objects(obstacle, self.fabric) if each is not None), None)
+        return next(iter(gather_known(obstacle, self.fabric)), None)
 
     def _exchange(self, step: TrainingStep, loaders: AssemblesOnDevice) -> GradientExchange:
         """Exchange with the gradients that a backward pass gives; nothing else is changed by it."""

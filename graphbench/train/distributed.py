@@ -21,6 +21,11 @@ def gather_objects(item: T, fabric: Fabric) -> list[T]:
     return gathered
 
 
+def gather_known(item: T | None, fabric: Fabric) -> list[T]:
+    """The objects of all processes that have one, in the order of ranks, in every process."""
+    return [each for each in gather_objects(item, fabric) if each is not None]
+
+
 def any_process(flag: bool, fabric: Fabric) -> bool:
     """True in every process if it is in one of them."""
     return any(gather_objects(flag, fabric))

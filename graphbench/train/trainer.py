@@ -32,7 +32,7 @@ from graphbench.tasks.task import Task
 from graphbench.train.best_epoch import BestEpoch, EpochMetrics, compute_metrics, copy_state_dict
 from graphbench.train.capture import Capture
 from graphbench.train.checkpointer import Checkpointer
-from graphbench.train.distributed import any_process, broadcast_buffers, gather_objects
+from graphbench.train.distributed import any_process, broadcast_buffers, gather_known
 from graphbench.train.evaluation import SplitPredictions, collect, launch, prepare
 from graphbench.train.fabric import Fabric
 from graphbench.train.failures import (
@@ -175,7 +175,7 @@ class Trainer:
                 prepare(self.loaders.passes, self._captured_evaluation)
         except UserError as error:
             failure = error
-        messages = [each for each in gather_objects(failure and str(failure), self.fabric) if each is not None]
+        messages = gather_known(failure and str(failure), self.fabric)
         if messages:
             raise failure or UserError(messages[0])
 
@@ -301,7 +301,7 @@ class Trainer:
         """
         batch = self.state.buffer.first_non_finite()
         failure = None if batch is None else (batch, float(self.state.buffer.losses[batch]), self._origin(batch))
-        failures = [failed for failed in gather_objects(failure, self.fabric) if failed is not None]
+        failures = gather_known(failure, self.fabric)
         if failures:
             first = min(failures, key=itemgetter(0))  # an average of gradients spoils the parameters of all processes
             raise non_finite_loss(self.state.epoch, *first, self.fabric.broadcast(self._kept()))

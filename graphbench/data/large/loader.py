@@ -48,7 +48,7 @@ class LoaderOptions:
     """Options of every loader of one large graph.
 
     Attributes:
-        process: whom the batches are for.
+        process: process of the training that the batches are for.
         evaluation: ``val.sampler``, see the top of this file.
         parts: number of parts of ``random_node`` evaluation (``train.train_parts``).
         blocks: makes the blocks of ``blocks`` evaluation.
@@ -68,7 +68,7 @@ class SamplingLoader(DataLoaders):
     """Base class of the loaders that sample batches on the host, the next one in a second thread.
 
     Args:
-        process: whom the batches are for.
+        process: process of the training that the batches are for.
     """
 
     def __init__(self, process: LoaderProcess) -> None:

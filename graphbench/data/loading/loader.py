@@ -52,7 +52,7 @@ class GraphLoaders(AssemblesOnDevice):
     Args:
         store: the graphs.
         splits: example numbers (graphs, or nodes or pairs when transductive).
-        process: whom the batches are for.
+        process: process of the training that the batches are for.
         batch_size: graphs per batch and process; ignored when transductive.
         transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
         hide_edges: link prediction: pairs of validation and test are removed from the edges of the graph, in both

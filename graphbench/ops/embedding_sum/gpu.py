@@ -13,7 +13,7 @@ from torch import Tensor
 from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import embedding_sum_backward, embedding_sum_forward
-from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
+from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, whole_tiles, wide_of
 from graphbench.ops.gpu_shares import summed
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
@@ -69,7 +69,7 @@ class _EmbeddingSum(torch.autograd.Function):
         grad = loadable(unit_stride(grad), wide_of(grad.dtype))
         total = sum(sizes)
         known = constants(len(sizes), width, grad.dtype)
-        share = max(SHARE, -(-rows // (SHARES * ROWS)) * ROWS)
+        share = max(SHARE, whole_tiles(rows, SHARES, ROWS))
         shares = -(-rows // share)
         parts = grad.new_empty(shares, total, width, dtype=wide_of(grad.dtype))
         grid = (shares, -(-total // VOCABULARY), -(-width // known["SPAN"]))

@@ -37,7 +37,7 @@ def embedding_sum_forward(
     tl.store(p_out, b_out.to(out.dtype.element_ty), mask=m_n[:, None] & m_c[None, :])
 
 
-@triton.jit(do_not_specialize=["num_rows", "total"])
+@triton.jit(do_not_specialize=["num_rows", "total", "share"])
 def embedding_sum_backward(
     index, grad, first, parts, num_rows, total, stride, share,
     COLUMNS: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, ROWS: tl.constexpr, ACC: tl.constexpr,

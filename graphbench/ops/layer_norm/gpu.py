@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, whole_tiles
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.layer_norm import cpu
 from graphbench.ops.layer_norm.gpu_kernels import layer_norm_backward, layer_norm_forward
@@ -66,8 +66,7 @@ class _LayerNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, seed = ctx.saved_tensors
         grad, rows, known = unit_stride(grad), len(x), ctx.known
-        tiles = -(-rows // known["ROWS"])
-        share = -(-tiles // PROGRAMS) * known["ROWS"]
+        share = whole_tiles(rows, PROGRAMS, known["ROWS"])
         shares = -(-rows // share)
         dh = x.new_empty(x.shape)
         dadded = x.new_empty(x.shape) if ctx.dropped else dh

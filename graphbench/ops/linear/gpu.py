@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.gpu_launch import has_kernels, product_type, span_of, triton_type, unit_stride, wide_of
+from graphbench.ops.gpu_launch import has_kernels, product_type, span_of, triton_type, unit_stride, whole_tiles, wide_of
 from graphbench.ops.gpu_shares import add_up
 from graphbench.ops.linear import cpu
 from graphbench.ops.linear.gpu_kernels import linear_backward, linear_forward
@@ -120,4 +120,4 @@ def _share(rows: int, tiles: int) -> int:
     if rows <= FEW:
         return rows
     most = min(SHARES, max(1, TILES // tiles), -(-rows // SHARE))
-    return -(-rows // (most * DEPTH)) * DEPTH
+    return whole_tiles(rows, most, DEPTH)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphbench.ops.backend import first_order
-from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, wide_of
+from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, whole_tiles, wide_of
 from graphbench.ops.gpu_tiles import TRITON
 from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
 from graphbench.ops.residual_norm.normalization import Normalization, NormInput
@@ -109,11 +109,11 @@ class _Rows:
         self._columns = -(-width // self._known["SPAN"])
         self._whole = longest <= min(FEW, self._known["ROWS"])
         # Few rows are one share. Each of many has whole tiles, so that there may be fewer than SHARES.
-        self.shares = 1 if longest <= FEW else -(-longest // _whole_tiles(longest, SHARES))
+        self.shares = 1 if longest <= FEW else -(-longest // whole_tiles(longest, SHARES, SHARE))
 
     def share(self, h: Tensor) -> int:
         """Rows of a share of an input: those of all programs cover every input, whichever the longest one is."""
-        return len(h) if self.shares == 1 else _whole_tiles(len(h), self.shares)
+        return len(h) if self.shares == 1 else whole_tiles(len(h), self.shares, SHARE)
 
     def stage(self, staged: bool) -> dict[str, Any]:
         """Whether shares have been summed before, whether one tile has all rows, and room for all shares."""
@@ -146,11 +146,6 @@ def constants(width: int, dtype: torch.dtype, rows: int) -> dict[str, Any]:
     tile = min(most, span_of(rows))
     warps = max(4, tile * min(columns, span_of(width)) // (32 * ENTRIES))
     return constants_of(width, dtype, tile, columns, warps)
-
-
-def _whole_tiles(rows: int, shares: int) -> int:
-    """Rows of a share where so many shares of whole tiles cover them."""
-    return -(-rows // (shares * SHARE)) * SHARE
 
 
 class _ResidualNorms(torch.autograd.Function):
