@@ -59,7 +59,7 @@ class ModelSummary:
 
     Attributes:
         dataset: name of the data set.
-        metric: metric that selects the best epoch.
+        metric: metric that is compared, and selects the best epoch unless ``metric_best`` is the loss.
         params: trainable parameters.
         layers: names of the layers in order, see :func:`~graphbench.factory.model.layer_names`.
     """

@@ -130,6 +130,8 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
     by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
     if not by_rows or info.metric not in task.metrics or info.task_type == "subtoken_prediction":
         return
+    if config.tree.metric_best == "loss":
+        return
     scores = torch.rand(len(splits.val), info.out_dim, generator=torch.Generator().manual_seed(0))
     task.evaluate(scores, y[splits.val], only=[info.metric], loss=False)
     reason = task.undefined.get(info.metric)

@@ -19,7 +19,9 @@ TOP = {
     ),
     "ogb_atom_vocabulary": Key(5, "chirality classes of Atom: 5 since ogb 1.3.6, 4 before", allowed=(4, 5)),
     "metric_best": Key(
-        "auto", "metric, of those computed for the data set, that selects the best epoch; auto: its card's"
+        "auto",
+        "metric, of those computed for the data set, or loss, that selects the best epoch on validation; auto: the "
+        "metric of its card, which tables have with loss, too",
     ),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
@@ -62,7 +64,7 @@ TOP = {
     "gpu_mem": Key(False, "", inert="peak memory is always recorded here", neutral=True),
     "view_emb": Key(False, "", inert=NO_EFFECT, neutral=True),
     "benchmark": Key(False, "", inert=NO_EFFECT, neutral=True),
-    "best_by_loss": Key(False, "", inert=NO_EFFECT),
+    "best_by_loss": Key(False, "", inert="metric_best loss selects the epoch by validation loss"),
     "example_arg": Key("example", "", inert=NO_EFFECT, neutral=True),
     "model_dir": Key("", "", inert=AT_RUN_TIME, neutral=True),
     "run_dir": Key("", "", inert=AT_RUN_TIME, neutral=True),

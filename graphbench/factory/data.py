@@ -248,20 +248,18 @@ def declared_info(config: Config) -> DataInfo | None:
 
 
 def _selected_by(config: Config, card: DatasetCard) -> DatasetCard:
-    """The card with ``metric_best`` as the metric that selects the best epoch; all others are computed as well.
+    """The card with ``metric_best`` as its metric; all others are computed as well. The loss, which is none, leaves it.
 
     Raises:
         UserError: it is not computed for this data set.
     """
     name = config.tree.metric_best
-    if name in ("auto", card.metric):
+    if name in ("auto", "loss", card.metric):
         return card
     kind = kind_of(card.task_type, card.out_dim)
     computed = [card.metric, *LOGGED[kind], *config.tree.custom_metrics]
     if name not in computed:
-        error = unknown("metric_best", name, {"auto", *computed}, config.where("metric_best"))
-        if name == "loss":
-            raise UserError(f"{error} No key selects the epoch by validation loss: best_by_loss has no effect here.")
+        error = unknown("metric_best", name, {"auto", "loss", *computed}, config.where("metric_best"))
         if name in registry.names(registry.METRICS) and kind in registry.lookup(registry.METRICS, name).kinds:
             raise UserError(f"{error} '{name}' is computed on request: custom_metrics '[{name}]'.")
         raise error
@@ -277,6 +275,12 @@ def _check_card(config: Config, card: DatasetCard) -> None:
     tree = config.tree
     dataset = tree.dataset
     direction = "argmax" if card.maximize else "argmin"
+    if tree.metric_best == "loss":
+        direction = "argmin"
+        if tree.metric_agg == "argmax":
+            raise UserError(
+                f"{config.where('metric_agg')}: metric_agg is 'argmax', but the lowest loss (metric_best) is best."
+            )
     stated = {
         "dataset.task": (dataset.task, card.task, _same_task(dataset.task, card)),
         "dataset.task_type": (dataset.task_type, card.task_type, _same_type(dataset.task_type, card.task_type)),

@@ -77,7 +77,7 @@ def build_schedule(config: Config, optimizer: Optimizer) -> Schedule:
 
 def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
     """Settings of the trainer."""
-    optim, train = config.tree.optim, config.tree.train
+    optim, train, by_loss = config.tree.optim, config.tree.train, config.tree.metric_best == "loss"
     filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
     with config_errors(config, "train.compile", "train.capture"):
         if train.compile and train.capture == "always":
@@ -85,8 +85,8 @@ def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
     with config_errors(config, "optim.max_epoch", filled=filled):
         return TrainerSettings(
             max_epoch=optim.max_epoch,
-            metric=info.metric,
-            maximize=info.maximize,
+            metric="loss" if by_loss else info.metric,
+            maximize=info.maximize and not by_loss,
             eval_period=train.eval_period,
             metrics_period=train.metrics_period,
             ckpt_period=train.ckpt_period,

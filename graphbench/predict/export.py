@@ -114,7 +114,8 @@ tags: [graph-transformer, graph-ml]
 
 Trained on {dataset} (split {split}, data fingerprint
 {str(record.data.get("fingerprint"))[:12]}); parameters of epoch {record.best_epoch}, the best by validation
-{record.metric}. {record.params or 0:,} trainable parameters, configuration {record.config_hash}, seed {record.seed}.
+{record.selected_by}. {record.params or 0:,} trainable parameters, configuration {record.config_hash}, seed
+{record.seed}.
 
 | split | metric | value |
 |---|---|---|

@@ -91,7 +91,9 @@ class Configuration:
         A column of its own says what the split does not: another generator, another preparation of the data.
         """
         column = self.cell.spec.column if self.cell and self.cell.spec.column != self.dataset else ""
-        return "; ".join(filter(None, [*self.facts.split, column])), str(self.result.metric)
+        metric, selected_by = str(self.result.metric), str(self.result.selected_by)
+        chosen = "" if selected_by == metric else f", epochs chosen by {selected_by}"
+        return "; ".join(filter(None, [*self.facts.split, column])), metric + chosen
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class Aggregate:
 
     Attributes:
         config: name of the configuration.
-        metric: the metric that selected the epochs; None without a finished run.
+        metric: the metric that is compared, and that selected the epochs unless the loss did; None without a finished
+            run.
         runs: records of the finished runs, by run id.
         means: one entry per split and metric, in the order of the records.
         left_out: run id -> why it is not in the means (failed, missing, other configuration, ...).
@@ -57,8 +58,13 @@ class Aggregate:
     means: tuple[Mean, ...]
     left_out: dict[str, str]
 
+    @property
+    def selected_by(self) -> str | None:
+        """What selected the epochs: ``metric``, or the loss."""
+        return self.runs[0].selected_by if self.runs else None
+
     def mean(self, split: str, name: str | None = None) -> Mean | None:
-        """The entry of a metric (default: the selecting one)."""
+        """The entry of a metric (default: ``metric``)."""
         key = (split, name or self.metric)
         return next((mean for mean in self.means if (mean.split, mean.name) == key), None)
 

@@ -86,7 +86,7 @@ class RunRecord:
         run_id: folder of this run: the seed, or the split index where a run is repeated over splits.
         status: one of :data:`STATUSES`.
         reason: why it stopped: ``max_epoch``, ``early stopping``, or the message of the failure.
-        metric: the metric that selected the epoch.
+        metric: the metric that is compared, and that selected the epoch unless ``metric_best`` is the loss.
         maximize: True when larger is better.
         best_epoch: the selected epoch, counted from 0.
         epochs: epochs trained.
@@ -203,8 +203,13 @@ class RunRecord:
         """A copy with the final status, today's date and what became known (scores, times, ...)."""
         return dataclasses.replace(self, status=status, reason=reason, ended=_now(), **facts)
 
+    @property
+    def selected_by(self) -> str | None:
+        """What chose the best epoch on the validation split: ``metric``, or the loss."""
+        return "loss" if self.settings.get("metric_best") == "loss" else self.metric
+
     def score(self, split: str, name: str | None = None) -> float | None:
-        """Value of a metric (default: the selecting one) in a split, None where it was not computed."""
+        """Value of a metric (default: ``metric``) in a split, None where it was not computed."""
         metric = name or self.metric
         values = (score.value for score in self.scores if (score.split, score.name) == (split, metric))
         return next(values, None)

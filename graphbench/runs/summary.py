@@ -146,7 +146,8 @@ def _data_notes(compared: Sequence[Compared]) -> list[str]:
 def _protocol(result: Aggregate) -> str:
     """Numbers under the same text can be compared, up to the notes of :func:`_data_notes`."""
     splits = "; ".join(split_texts([run.data for run in result.runs], ","))
-    return f"{result.runs[0].data['name']} ({splits}): {result.metric} at the best validation epoch"
+    chosen = "" if result.selected_by == result.metric else f", by {result.selected_by}"
+    return f"{result.runs[0].data['name']} ({splits}): {result.metric} at the best validation epoch{chosen}"
 
 
 def format_mean(entry: Mean | None) -> str:

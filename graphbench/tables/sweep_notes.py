@@ -124,7 +124,7 @@ def _inconsistencies(table: SweepTable) -> list[str]:
             ("split", _split_parts, lambda cell: "; ".join(Provenance.of(cell.result.runs).split)),
             ("data", _fingerprint, _fingerprint),
             ("metric", _metric, _metric),
-            ("epoch chosen by", lambda cell: cell.result.metric, lambda cell: cell.result.metric),
+            ("epoch chosen by", lambda cell: cell.result.selected_by, lambda cell: cell.result.selected_by),
         ):
             by_value: dict[object, list[Cell]] = {}
             for cell in members:
@@ -138,7 +138,11 @@ def _inconsistencies(table: SweepTable) -> list[str]:
         others = _other_splits(members)
         if others:
             notes.append(f"{column.name}, not the same examples: {', '.join(others)} differs between rows.")
-        chosen = {cell.result.metric for cell in members if cell.measured and cell.measured.name != cell.result.metric}
+        chosen = {
+            cell.result.selected_by
+            for cell in members
+            if cell.measured and cell.measured.name != cell.result.selected_by
+        }
         if chosen:
             notes.append(f"{column.name}: epochs were chosen by {', '.join(sorted(map(str, chosen)))} on validation.")
         if any(not math.isfinite(cell.measured.mean) for cell in members if cell.measured):

@@ -11,6 +11,7 @@ from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.experiment import run
 from graphbench.factory.data import declared_info
+from graphbench.runs.aggregate import aggregate
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
@@ -27,6 +28,24 @@ def test_epoch_is_chosen_by_the_named_metric(tmp_path: Path) -> None:
     assert record["metric"] == "f1"
     assert record["best_epoch"] == max(epochs, key=lambda epoch: epoch["f1"])["epoch"]
     assert {"accuracy", "accuracy-SBM", "f1"} <= {score["name"] for score in record["scores"]}
+
+
+def test_epoch_is_chosen_by_loss(tmp_path: Path) -> None:
+    overrides = [*QUICK.split(), "metric_best", "loss", "out_dir", str(tmp_path), "accelerator", "cpu"]
+    result = run(load_config(CONFIGS / "quickstart.yaml", [*overrides, "optim.base_lr", "0.05"]))
+    assert result is not None
+    folder = Path(result["run_dir"])
+    epochs = [json.loads(line) for line in (folder / "val/stats.json").read_text().splitlines()]
+    found = aggregate(folder)
+    assert (found.metric, found.selected_by) == ("accuracy-SBM", "loss")
+    assert found.runs[0].best_epoch == min(epochs, key=lambda epoch: epoch["loss"])["epoch"]
+    assert result["metric"] == "accuracy-SBM"  # what tables have
+
+
+def test_the_direction_of_the_loss(tmp_path: Path) -> None:
+    overrides = ["metric_best", "loss", "metric_agg", "argmax"]
+    with pytest.raises(UserError, match=r"metric_agg is 'argmax', but the lowest loss"):
+        declared_info(load_config(CONFIGS / "nodes/sgformer-cora.yaml", overrides))
 
 
 def test_deezer_by_accuracy() -> None:
@@ -46,6 +65,5 @@ def test_the_refusal_says_how_else() -> None:
             declared_info(load_config(CONFIGS / "nodes/sgformer-deezer.yaml", ["metric_best", name]))
         return str(refused.value)
 
-    assert message("loss").endswith("No key selects the epoch by validation loss: best_by_loss has no effect here.")
     assert message("f1-macro").endswith(" 'f1-macro' is computed on request: custom_metrics '[f1-macro]'.")
     assert message("mae").endswith("recall.")  # is for other tasks
