@@ -54,6 +54,14 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT / "configs"))
 
 
+def test_no_key_of_a_file_is_without_effect() -> None:
+    """Such a key is a slip, except in files that others begin with."""
+    bases = " ".join(_base_of(path) for path in CONFIGS)
+    own = [path for path in CONFIGS if path.name not in bases]
+    notices = [notice for path in own for notice in load_config(path).notices if notice.startswith(f"{path}:")]
+    assert not [notice for notice in notices if "has no effect" in notice]
+
+
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in STEPPED], ids=name_of)
 def test_builds(path: Path) -> None:
     config, _ = one_layer(path)

@@ -48,7 +48,7 @@ class Outcome:
     """Outcome that a training loop hands back when it has come to its end.
 
     Attributes:
-        reason: ``max_epoch`` or ``early stopping``.
+        reason: ``max_epoch``, ``early stopping`` or ``min_lr``.
         best_epoch: epoch with the best validation metric (the first of equals), counted from 0.
         epochs: epochs trained.
         scores: everything computed at ``best_epoch``.
@@ -85,7 +85,7 @@ class RunRecord:
         settings: values that tell the configuration from another, see :mod:`graphbench.config.settings`.
         run_id: folder of this run: the seed, or the split index where a run is repeated over splits.
         status: one of :data:`STATUSES`.
-        reason: why it stopped: ``max_epoch``, ``early stopping``, or the message of the failure.
+        reason: why it stopped: ``max_epoch``, ``early stopping``, ``min_lr``, or the message of the failure.
         metric: the metric that is compared, and that selected the epoch unless ``metric_best`` is the loss.
         maximize: True when larger is better.
         best_epoch: the selected epoch, counted from 0.

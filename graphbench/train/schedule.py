@@ -50,6 +50,11 @@ class Schedule(ABC):
         self.set(float(self.epoch))
 
     @property
+    def reason_to_end(self) -> str | None:
+        """Why training is over after the epochs counted by :meth:`step`; None while it is not."""
+        return None
+
+    @property
     def lr(self) -> float:
         """Rate of the first group at the beginning of the epoch, for logs; also where a run resumes inside it."""
         if self.follows_epoch:

@@ -214,7 +214,8 @@ class Trainer:
         self._log.epoch(self.state, metrics.values, predictions, lr=lr, seconds=seconds, improved=metrics.improved)
         self.state.next_epoch()
         best = self.state.best
-        self.state.ended = self.settings.reason_to_end(self.state.epoch, None if best is None else best.epoch)
+        by_settings = self.settings.reason_to_end(self.state.epoch, None if best is None else best.epoch)
+        self.state.ended = by_settings or self.schedule.reason_to_end
         in_period = self.state.epoch % self.settings.ckpt_period == 0
         ended = self.state.ended is not None
         self._save_or_stop(in_period or ended or self._checkpointer.is_due(metrics.improved))

@@ -42,6 +42,20 @@ def rates(schedule, losses: list) -> list[float]:
     return seen
 
 
+def test_a_plateau_ends_the_training_with_the_reduction_below_its_limit() -> None:
+    def epochs(**context) -> int:
+        """Epochs that are trained, as benchmarking-gnns counts them: reduce, compare, stop."""
+        schedule = make_schedule("reduce_on_plateau", optimizer(0.004), min_lr=0.001, schedule_patience=1, **context)
+        for epoch in range(20):
+            schedule.step(1.0)
+            if schedule.reason_to_end:
+                return epoch + 1
+        return 20
+
+    assert epochs() == 20  # 0.004, 0.002 and 0.001 for ever
+    assert epochs(stop=True) == 7  # two epochs at each of them but the first, which is the lowest loss as well
+
+
 @pytest.mark.parametrize("case", GOLDEN)
 def test_rates_are_those_of_graphgps(golden, case: str) -> None:
     recorded = golden("graphgps/schedulers")

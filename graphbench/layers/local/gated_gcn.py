@@ -42,7 +42,8 @@ class GatedGCNCore(GraphLayer):
         equivstable: gate messages by the distance of ``state.stable_encoding``, e.g. of ``EquivStableLapPE``.
         update_edges: False: e' = e, and ``edge_norm`` is not used; it counts among the parameters all the same, as in
             Gradformer's released code.
-        residual_again: the block around the layer adds the old states once more, as there.
+        residual_again: the block around the layer drops entries and adds the old states, which are then in twice, as
+            there; ``dropout`` is left to that block.
 
     Shape:
         h (N, dim_in), e (E, dim_edge) -> h' (N, dim_out), e' (E, dim_out), or e as it came.
@@ -76,7 +77,7 @@ class GatedGCNCore(GraphLayer):
         self.node_norm = BatchNorm(dim_out)
         self.edge_norm = BatchNorm(dim_out)
         self.act = activation(act)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(0.0 if residual_again else dropout)
         self.node_residual = residual and dim_in == dim_out
         self.update_edges = update_edges
         self.dim_edge_out = dim_out if update_edges else None

@@ -26,6 +26,8 @@ class Plateau(Schedule):
         reduce_factor: factor of each reduction.
         schedule_patience: epochs without improvement that are tolerated.
         min_lr: lower bound.
+        stop: end the training with the reduction that would go below ``min_lr``, as the programs of
+            graphdeeplearning/benchmarking-gnns do, instead of staying at that rate until ``max_epoch``.
     """
 
     follows_epoch: ClassVar[bool] = False
@@ -36,11 +38,18 @@ class Plateau(Schedule):
         reduce_factor: FromContext[float] = 0.1,
         schedule_patience: FromContext[int] = 10,
         min_lr: FromContext[float] = 0.0,
+        stop: bool = False,
     ) -> None:
         super().__init__(optimizer)
+        self._stop_below = min_lr if stop else 0.0
         self._plateau = ReduceLROnPlateau(
-            optimizer, mode="min", factor=reduce_factor, patience=schedule_patience, min_lr=min_lr
+            optimizer, mode="min", factor=reduce_factor, patience=schedule_patience, min_lr=0.0 if stop else min_lr
         )
+
+    @property
+    def reason_to_end(self) -> str | None:
+        """``min_lr`` once a rate is below it, with ``stop``."""
+        return "min_lr" if any(group["lr"] < self._stop_below for group in self.optimizer.param_groups) else None
 
     def rate(self, base: float, epoch: float) -> float:
         """The base rate: the first epoch's, everything after it depends on the losses."""
