@@ -89,21 +89,33 @@ def _main(options: argparse.Namespace) -> int:
 
     trials = options.trials or sweep.trials
     entries = select(sweep, options.only)
-    planned = plan(sweep, entries, trials=trials, overwrite=options.overwrite, together=options.together)
+
+    def planned_now() -> list[PlannedEntry]:
+        return plan(sweep, entries, trials=trials, overwrite=options.overwrite, together=options.together)
+
+    planned = planned_now()
+    overwrite = options.overwrite and not options.dry_run
+    moved = set_aside(planned) if overwrite else []
+    notes: list[str] = []
+    missing = any(entry.missing for entry in planned)
+    if not options.dry_run and (missing or options.launcher != "slurm"):  # asking a queue how far it is reads no data
+        from graphbench.sweeps.finished import check_finished
+
+        notes, outdated = check_finished(planned, overwrite=overwrite)
+        if outdated:  # others may build on these
+            planned = planned_now()
+            moved += [*outdated, *set_aside(planned)]
     total = sum(entry.total for entry in planned)
     finished = sum(entry.done for entry in planned)
     if options.dry_run:
         for entry in planned:
             print(_dry_line(sweep, entry))
     _print_size(sweep, planned, trials)
-    for folder in set_aside(planned) if options.overwrite and not options.dry_run else ():
+    for folder in moved:
         print(f"moved aside: {folder}", file=sys.stderr)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     items = [item for entry in planned for item in entry.missing]
-    if not options.dry_run and (items or options.launcher != "slurm"):  # asking a queue how far it is reads no data
-        from graphbench.sweeps.finished import check_finished
-
-        for note in check_finished(planned):
-            print(f"note: {note}", file=sys.stderr)
     arrays = None
     if options.launcher == "slurm":
         from graphbench.sweeps.slurm import Arrays

@@ -21,20 +21,25 @@ if TYPE_CHECKING:
     from graphbench.sweeps.plan import PlannedEntry
 
 
-def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
+def check_finished(planned: Sequence[PlannedEntry], *, overwrite: bool = False) -> tuple[list[str], list[Path]]:
     """Compares finished runs and trials with today's data, splits and weights, before others are trained beside them.
 
     Every data set is read once, one at a time.
 
+    Args:
+        planned: entries of the sweep.
+        overwrite: runs that were made of something else are renamed aside.
+
     Returns:
-        Sentences about runs that could not be compared, because their data are not at hand.
+        Sentences about runs that could not be compared, because their data are not at hand; the new folders of those
+        that were renamed.
 
     Raises:
-        UserError: a finished run was made of something else.
+        UserError: a finished run was made of something else, and is not to be overwritten.
     """
     begun = [entry for entry in planned if (entry.ended if entry.search else entry.finished)]
     entries = sorted(begun, key=_data_settings)
-    notes = []
+    notes, moved = list[str](), list[Path]()
     for _, members in itertools.groupby(entries, key=_data_settings):
         same_data = list(members)
         try:
@@ -45,19 +50,26 @@ def check_finished(planned: Sequence[PlannedEntry]) -> list[str]:
             notes.append(f"finished runs of {names} are taken as they are, their data cannot be read: {error}")
             continue
         for entry in same_data:
-            _check_entry(entry, loaded)
-    return notes
+            moved += _check_entry(entry, loaded, overwrite)
+    return notes, moved
 
 
-def _check_entry(entry: PlannedEntry, loaded: LoadedDataset) -> None:
+def _check_entry(entry: PlannedEntry, loaded: LoadedDataset, overwrite: bool) -> list[Path]:
+    """New folders of runs that were renamed aside."""
     config, runs = entry.checked.config, entry.checked.runs
     if entry.search is not None:
         if entry.search.same_data:
             Study(entry.search).check_inputs(run_inputs(config, loaded, runs[0]).identity)
-        return
+        return []
+    moved: list[Path | None] = []
     for run in runs:
         if run.run_id in entry.finished:
-            entry.checked.directory(run).refuse_another(run_inputs(config, loaded, run).identity)
+            directory, identity = entry.checked.directory(run), run_inputs(config, loaded, run).identity
+            if overwrite:
+                moved.append(directory.set_aside_another(identity))
+            else:
+                directory.refuse_another(identity)
+    return [path for path in moved if path is not None]
 
 
 def _data_settings(planned: PlannedEntry) -> str:
@@ -69,12 +81,14 @@ def _data_settings(planned: PlannedEntry) -> str:
 
 
 def finished_runs(checked: Checked) -> frozenset[int]:
-    """Ids of the finished runs with the same configuration."""
-    records = {run.run_id: checked.directory(run).record for run in checked.runs}
+    """Ids of the finished runs of the same configuration and plug-ins."""
+    records = ((run, checked.directory(run).record) for run in checked.runs)
     return frozenset(
-        run_id
-        for run_id, record in records.items()
-        if record is not None and (record.status, record.config_hash) == ("finished", checked.config.hash)
+        run.run_id
+        for run, record in records
+        if record is not None
+        and record.status == "finished"
+        and not record.identity.differences_of_one_run(declared_identity(checked.config, run))
     )
 
 

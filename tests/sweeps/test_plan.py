@@ -16,10 +16,12 @@ from graphbench.config import load_config
 from graphbench.data.split_protocols import make_splits
 from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
+from graphbench.factory.data import read_data
 from graphbench.preflight import check
 from graphbench.published.table import COLUMNS
+from graphbench.run_inputs import run_inputs
 from graphbench.runs.record import RunRecord
-from graphbench.sweeps import Sweep, read_sweep
+from graphbench.sweeps import Sweep, launchers, read_sweep
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan, select, set_aside
 from graphbench.sweeps.progress import SweepProgress
@@ -158,6 +160,37 @@ def test_a_damaged_run_folder_is_told_before_anything_starts(
     (moved,) = set_aside(plan(sweep, sweep.entries, overwrite=True))
     assert moved.name.startswith("124.old-")
     assert plan(sweep, sweep.entries)
+
+
+@pytest.mark.parametrize("other", ["plug-in", "data"])
+def test_what_is_moved_aside_is_trained_again(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").touch()
+    common = f"plugins: [{tmp_path}/mine.py], dataset.SBM.train_graphs: 4, dataset.SBM.val_graphs: 2"
+    sweep = read(tmp_path, f"{{configs: [{CONFIGS}/quickstart.yaml], label: a, common: {{{common}}}}}")
+    (entry,) = plan(sweep, sweep.entries)
+    config = entry.checked.config
+    loaded = read_data(config)
+    for run in entry.checked.runs:
+        inputs = run_inputs(config, loaded, run)
+        made_of = {
+            name: "another" if name.startswith(other) and run.run_id == 1 else digest
+            for name, digest in inputs.identity.inputs.items()
+        }
+        facts = {"config": config.name, "config_hash": config.hash, "seed": run.seed, "run_id": str(run.run_id)}
+        record = RunRecord.start(**facts, data=inputs.facts, inputs=made_of, metric="accuracy", maximize=True, params=1)
+        dataclasses.replace(record, status="finished").write(entry.checked.directory(run).path / "record.json")
+    launched = []
+    monkeypatch.setattr(launchers, "launch", lambda items, *_: launched.extend(items))
+    arguments = [str(tmp_path / "mine.yaml"), "--out_dir", str(tmp_path / "out")]
+    assert main(arguments) == 2
+    assert f"holds a run (finished) of another {other}" in capsys.readouterr().err
+    main([*arguments, "--overwrite"])
+    assert [item.name for item in launched] == ["a / SBM-PATTERN (quickstart 1)"]
+    said = capsys.readouterr().err
+    assert "2 runs, 1 finished already." in said
+    assert re.search(r"moved aside: .*/quickstart/1\.old-", said)
 
 
 def test_seeds_together_are_one_piece_of_work(tmp_path: Path) -> None:
