@@ -183,7 +183,8 @@ def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, comma
     )
     assert commands.run("coins.yaml", "plugins", "[mine.py]", "--repeat", "2")["n"] == 2
     Path("mine.py").unlink()
-    assert commands.run("results/coins/0/config.yaml", "out_dir", "again")["n"] == 1, "a run keeps its plug-ins"
+    line = commands.run("results/coins/0/config.yaml", "out_dir", "again")
+    assert line["run_dir"] == "again/coins/0", "a run keeps its plug-ins and its name"
 
 
 def test_the_function_that_makes_the_graphs_counts(folder: Path, commands: Commands) -> None:
@@ -279,7 +280,7 @@ def test_a_runs_config_names_its_seed_and_split_and_makes_it_again(folder: Path,
     commands.run("nodes.yaml", "run_multiple_splits", "[1, 4]", "seed", "3")
     write_nodes()
     line = commands.run("results/nodes/4/config.yaml", "out_dir", "again")
-    assert line["runs"] == ["3"]
+    assert line["run_dir"] == "again/nodes-split4/3"
     again = json.loads((folder / line["run_dir"] / "record.json").read_text())
     assert again["data"]["split_index"] == 4
     assert again["scores"] == record_of("nodes/4")["scores"]
@@ -386,4 +387,5 @@ def test_parameters_that_nothing_has_trained_do_not_predict(folder: Path, comman
 def test_a_dumped_inference_makes_itself_again(folder: Path, commands: Commands) -> None:
     commands.run("coins.yaml")
     line = commands.run("coins.yaml", *INFERENCE, "results/coins/0")
-    assert commands.run("results/coins-inference-only/0/config.yaml", "out_dir", "again")["test"] == line["test"]
+    again = commands.run("results/coins-inference-only/0/config.yaml", "out_dir", "again", "name_tag", "tagged")
+    assert (again["run_dir"], again["test"]) == ("again/coins-tagged-inference-only/0", line["test"])

@@ -20,7 +20,7 @@ class Config:
     """A checked configuration.
 
     Attributes:
-        name: stem of the file, with ``name_tag``: the name of the run directory.
+        name: stem of the file (of a run's ``config.yaml``: that of the run), with ``name_tag``: that of the run folder.
         tree: every key and every component section in use, defaults included; frozen.
         origin: ``file:line`` (or ``command line``) of every key that was set.
         notices: sentences for the log (keys without effect).

@@ -6,6 +6,7 @@ before any name is resolved. Whatever does not fit is an error with file and lin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +53,7 @@ def load_config(
     read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:
         raise UserError(f"{path}: names no key: is the file empty?")
+    base = _base_name(path, leaves)
     leaves.update(parse_overrides(overrides, places))
     typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
     code = _load_plugins(leaves, path)
@@ -98,7 +100,22 @@ def load_config(
     splits = tree.run_multiple_splits
     if len(set(splits)) < len(splits):
         raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
-    return Config(path.stem + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code, str(path))
+    return Config(base + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code, str(path))
+
+
+def _base_name(path: Path, leaves: Leaves) -> str:
+    """Name of the runs without ``name_tag``: stem of the file; of a run's own ``config.yaml`` that of the run."""
+    if path.name != "config.yaml":
+        return path.stem
+    try:
+        record = json.loads(path.with_name("record.json").read_text(encoding="utf-8"))
+        name, run_id, seed = (str(record[key]) for key in ("config", "run_id", "seed"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return path.stem
+    for key in ("train.mode", "name_tag"):  # both are appended to it anew
+        if appended := leaves.get(key, ("", ""))[0]:
+            name = name.removesuffix(f"-{appended}")
+    return name if run_id == seed else f"{name}-split{run_id}"  # one of several splits, with the same seed
 
 
 def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
