@@ -72,6 +72,7 @@ TESTED_THROUGH = {
     "structures/edge_set.py": "structures/test_pairs.py",
     "structures/layer_state.py": "structures/test_graph_batch.py",
     "structures/node_blocks.py": "blockwise/test_forward.py",
+    "tables/best_points.py": "tables/test_cli.py",
     "tables/provenance.py": "tables/test_sweep_table.py",
     "tasks/contract.py": "tasks/test_task.py",
     "train/capture.py": "train/test_captured_training.py",

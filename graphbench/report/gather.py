@@ -136,7 +136,7 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
         print(f"note: {note}", file=sys.stderr)
     count = Counter(folders.values())
     names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
-    configurations = [_configuration(name, folder) for folder, name in names.items()]
+    configurations = [_configuration(name, folder, named=folder in roots) for folder, name in names.items()]
     explicit = [read_sweep(path) for path in sweeps]
     return _without_copies([_with_published(configuration, explicit) for configuration in configurations])
 
@@ -160,10 +160,18 @@ def boards(configurations: Sequence[Configuration]) -> list[Board]:
     ]
 
 
-def _configuration(name: str, folder: Path) -> Configuration:
-    """Records that are JSON but of another form are left out with a reason; the page has the rest."""
+def _configuration(name: str, folder: Path, *, named: bool) -> Configuration:
+    """Records that are JSON but of another form, and those of applied models, are left out with a reason.
+
+    Args:
+        name: on the page.
+        folder: of the runs.
+        named: asked for by its folder, so that an applied model has a row, too.
+    """
     try:
         configuration = Configuration(name, folder, aggregate(folder))
+        if configuration.result.applies and not named:
+            return Configuration(name, folder, _left_out(folder, configuration.result.applies))
         if configuration.result.runs:
             _ = (configuration.dataset, configuration.protocol, configuration.facts.cells())
     except (AttributeError, KeyError, TypeError, ValueError) as error:

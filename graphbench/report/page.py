@@ -13,6 +13,7 @@ from graphbench.report.gather import Board, Configuration, boards
 from graphbench.report.leaderboard import leaderboards
 from graphbench.report.markup import anchor, plain_list
 from graphbench.report.ranking import rankings
+from graphbench.tables.provenance import plug_in_notes
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("sort.js", "filter.js", "copy.js", "compare.js")
@@ -49,8 +50,9 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
     shown = ordered[:limit]
     missing = left_out(configurations)
     ranks = rankings(ordered)
+    code = plug_in_notes((row.name, row.result.runs) for row in ordered)
     sections = [
-        ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown})),
+        ("leaderboards", "Leaderboards", leaderboards(found, {row.name for row in shown}) + plain_list(code)),
         *([("ranks", "Models over data sets", ranks)] if ranks else []),
         ("size", "Score, size and time", scatters(found)),
         ("curves", "Training curves", overlays(found) + curves(ordered, limit)),

@@ -63,6 +63,12 @@ class Aggregate:
         """What selected the epochs: ``metric``, or the loss."""
         return self.runs[0].selected_by if self.runs else None
 
+    @property
+    def applies(self) -> str:
+        """Why it is no row of a comparison: its runs applied trained models, which have rows of their own; or empty."""
+        mode = next((run.applies for run in self.runs if run.applies), "")
+        return f"applies a trained model (train.mode {mode})" if mode else ""
+
     def mean(self, split: str, name: str | None = None) -> Mean | None:
         """The entry of a metric (default: ``metric``)."""
         key = (split, name or self.metric)

@@ -208,6 +208,12 @@ class RunRecord:
         """What chose the best epoch on the validation split: ``metric``, or the loss."""
         return "loss" if self.settings.get("metric_best") == "loss" else self.metric
 
+    @property
+    def applies(self) -> str:
+        """Mode in which it applied the model of another run (``inference-only``); empty: it trained its own."""
+        mode = self.settings.get("train.mode", "custom")
+        return "" if mode in ("custom", "standard") else str(mode)
+
     def score(self, split: str, name: str | None = None) -> float | None:
         """Value of a metric (default: ``metric``) in a split, None where it was not computed."""
         metric = name or self.metric

@@ -27,6 +27,7 @@ class CellSpec:
         selector: key of the published value it is compared with, see :meth:`PublishedTable.find`.
         where: ``file:line`` for messages.
         reduced: the experiment is smaller than the published one: shown beside it, not judged.
+        point: values of a grid at the end of the label; empty: there is none.
     """
 
     label: str
@@ -40,6 +41,7 @@ class CellSpec:
     selector: str | None = None
     where: str | None = None
     reduced: bool = False
+    point: str = ""
 
     @classmethod
     def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path, run_ids: Sequence[str]) -> CellSpec:
@@ -57,6 +59,7 @@ class CellSpec:
             selector=entry.published,
             where=entry.where,
             reduced=sweep.reduced,
+            point=entry.point,
         )
 
     @property

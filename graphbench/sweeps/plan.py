@@ -254,4 +254,4 @@ def _matches(entry: Entry, pattern: str) -> bool:
 
 
 def _names(entry: Entry) -> list[str]:
-    return [entry.label, *([entry.column] if entry.column else []), entry.config.name]
+    return [entry.label, entry.grid_label, *([entry.column] if entry.column else []), entry.config.name]

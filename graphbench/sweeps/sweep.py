@@ -60,6 +60,7 @@ class Entry:
         origins: ``file:line`` of every key that the sweep sets.
         search: keys that its group searches over.
         base: run folder of the entry that it builds on; None: it builds on none of the sweep.
+        point: its values of the grid, as in the label; empty: there is none.
     """
 
     label: str
@@ -72,6 +73,12 @@ class Entry:
     origins: Mapping[str, str]
     search: tuple[SearchDimension, ...] = ()
     base: Path | None = None
+    point: str = ""
+
+    @property
+    def grid_label(self) -> str:
+        """The label that all points of its grid have in common."""
+        return self.label.removesuffix(self.point)
 
     @property
     def folder(self) -> Path:
@@ -225,6 +232,7 @@ def _entry(
         where=variant.where,
         origins=origins,
         search=search,
+        point=label_suffix(point),
     )
 
 

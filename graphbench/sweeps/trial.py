@@ -116,7 +116,9 @@ def write_best(spec: RunSpec, study: Study) -> None:
         status = study.status()
         if status.best is None:
             return
-        settings = _settings(spec.overrides) | dict(status.parameters) | {"name_tag": "''"}
+        # Seeds of its own: by those of the trials it was chosen.
+        own = {"name_tag": "''", "seed": str(plan.seed + spec.repeat)}
+        settings = _settings(spec.overrides) | dict(status.parameters) | own
         lines = [
             f"# {describe(plan, status)}",
             f"# {rerun(plan)}",

@@ -9,6 +9,7 @@
 ``graphbench tables --sweep FILE [KEY VALUE ...] [--records RECORDS] [--baseline LABEL] [--details] [--format F]``
     Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
     against a baseline. KEY VALUE as the sweep was called with. ``--details`` adds what the numbers come from.
+    ``--best_of_grid`` has one row per grid, the point that is best on validation.
     ``--format csv`` has one line per cell.
 
 ``graphbench tables RECORDS... --models [--baseline LABEL|FOLDER] [--details] [--format F] [--out FILE]``
@@ -21,6 +22,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -36,8 +38,9 @@ from graphbench.runs.record_index import indexed
 from graphbench.runs.records import left_out_note, own_record_sources, record_sources
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.sweeps.cells import CellSpec
+from graphbench.tables.best_points import best_points
 from graphbench.tables.model_names import model_name
-from graphbench.tables.provenance import Provenance, trials_note
+from graphbench.tables.provenance import Provenance, plug_in_notes, trials_note
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
 from graphbench.tables.sweep_table import SweepTable, sweep_table
@@ -66,7 +69,9 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     for folder in configurations(folders):
         result = aggregate(folder)
         reasons = "; ".join(f"run {run_id} {reason}" for run_id, reason in result.left_out.items())
-        if result.runs:
+        if result.applies and folder not in folders:
+            notes.append(f"{folder}: {result.applies}")
+        elif result.runs:
             results.append(result)
             notes += [f"{folder}: {reasons}"] if reasons else []
         elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
@@ -81,6 +86,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     rows = [_row(result, statistics) for result in results]
     notes = [f"not included, {note.rstrip('.')}." for note in notes]
     notes += trials_note(result.config for result in results)
+    notes += plug_in_notes((result.config, result.runs) for result in results)
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
@@ -115,7 +121,9 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
     of_baseline = [] if baseline is None else configurations([baseline])
     for folder in dict.fromkeys([*configurations(folders), *of_baseline]):
         result = aggregate(folder)
-        if result.runs:
+        if result.applies and folder not in folders:
+            print(f"note: left out, {folder}: {result.applies}", file=sys.stderr)
+        elif result.runs:
             dataset = str(result.runs[0].data.get("name", "unnamed data"))
             split = "; ".join(Provenance.of(result.runs).split)
             names: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
@@ -201,8 +209,11 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)
-    specs = cell_specs(sweep, options.records)
-    return sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
+    specs, notes = cell_specs(sweep, options.records), list[str]()
+    if options.best_of_grid:
+        specs, notes = best_points(specs)
+    table = sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
+    return dataclasses.replace(table, notes=tuple(notes))
 
 
 def _is_folder(baseline: str | None) -> bool:
@@ -243,6 +254,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="LABEL",
         help="row that the others are tested against; with --models also a folder",
     )
+    parser.add_argument(
+        "--best_of_grid", action="store_true", help="with --sweep: one row per grid, its best point on validation"
+    )
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
@@ -258,6 +272,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         options.format = SUFFIXES[ending]
     if options.models and options.sweep:
         parser.error("--models takes folders (RECORDS...), not --sweep FILE")
+    if options.best_of_grid and not options.sweep:
+        parser.error("--best_of_grid needs --sweep FILE, which has the grid")
     compared = options.baseline or options.details
     if options.sweep is None and (options.records or (compared and not options.models)):
         parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from graphbench.runs.identity import PLUG_IN
 from graphbench.runs.record import RunRecord
 from graphbench.runs.split_text import split_texts
 
@@ -59,6 +60,22 @@ class Provenance:
             "commit": " ".join(self.commits),
             "hardware": "; ".join(self.hardware),
         }
+
+
+def plug_in_notes(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> list[str]:
+    """A note for every plug-in of which runs of a comparison had different versions, from (label, runs) of its rows."""
+    versions: dict[str, dict[str, list[str]]] = {}
+    for label, runs in rows:
+        for name, digest in (item for run in runs for item in run.inputs.items() if item[0].startswith(PLUG_IN)):
+            labels = versions.setdefault(name, {}).setdefault(digest, [])
+            labels += [label] if label not in labels else []
+    return [
+        f"not the same {name}: "
+        + "; ".join(f"{', '.join(labels)}: {digest[:8]}" for digest, labels in of_name.items())
+        + "."
+        for name, of_name in versions.items()
+        if len(of_name) > 1
+    ]
 
 
 def commits_of(record: RunRecord) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
     column, spec, measured, published = table.column(cell), cell.spec, cell.measured, cell.published
     facts = Provenance.of(cell.result.runs)
     comparison = cell.comparison
+    val = cell.validation
     return {
         "label": spec.label,
         "column": spec.column,
@@ -35,6 +36,8 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
         "direction": "" if column.scale is None else "higher" if column.scale.maximize else "lower",
         "mean": measured.mean if measured else "",
         "std": "" if measured is None or measured.std is None else measured.std,
+        "val_mean": val.mean if val else "",
+        "val_std": "" if val is None or val.std is None else val.std,
         "n": measured.n if measured else 0,
         "n_wanted": len(spec.run_ids),
         "rank": cell.rank or "",

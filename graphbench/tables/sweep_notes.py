@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from graphbench.runs.identity import RunIdentity
 from graphbench.tables.doubts import EXPLANATIONS
-from graphbench.tables.provenance import Provenance, is_searched, trials_note
+from graphbench.tables.provenance import Provenance, is_searched, plug_in_notes, trials_note
 from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, SweepTable
 
@@ -20,7 +20,8 @@ def sweep_notes(table: SweepTable) -> list[str]:
         trials.append(
             f"settings chosen by a search on validation, those of other cells as they are: {_by_label(searched)}."
         )
-    return [*_legend(table), *_missing(table), *_inconsistencies(table), *_versions(table), *trials]
+    code = plug_in_notes((cell.spec.name, cell.result.runs) for cell in table.cells.values()) + _versions(table)
+    return [*table.notes, *_legend(table), *_missing(table), *_inconsistencies(table), *code, *trials]
 
 
 def _legend(table: SweepTable) -> list[str]:

@@ -35,6 +35,7 @@ class Cell:
         rank: 1, 2 or 3 in its column, equals share one; never the last.
         p_value: two-sided Welch t-test against the baseline in the same column; None where it cannot be made.
         better: whether it is better than the baseline; None without a p-value.
+        validation: mean on validation of the metric that ``measured`` has.
     """
 
     spec: CellSpec
@@ -45,6 +46,7 @@ class Cell:
     rank: int | None = None
     p_value: float | None = None
     better: bool | None = None
+    validation: Mean | None = None
 
     @property
     def status(self) -> str:
@@ -117,6 +119,7 @@ class SweepTable:
         cells: cells by label and column; the sweep need not have all.
         published: the paper's table; None: none was named.
         baseline: label of the Welch tests; None: none.
+        notes: what is to be said of its rows.
     """
 
     name: str
@@ -125,6 +128,7 @@ class SweepTable:
     cells: dict[tuple[str, str], Cell]
     published: PublishedTable | None
     baseline: str | None
+    notes: tuple[str, ...] = ()
 
     def column(self, cell: Cell) -> Column:
         """The column of a cell."""
@@ -177,7 +181,7 @@ def _compared(
     cells = []
     for spec in specs:
         row = published.find(spec.label, spec.dataset, spec.selector, spec.where) if published else None
-        cells.append(Cell(spec, _runs_of(spec), None, row))
+        cells.append(Cell(spec, runs_of(spec), None, row))
     columns: list[Column] = []
     compared: dict[tuple[str, str], Cell] = {}
     for column, members in _columns(cells):
@@ -186,7 +190,7 @@ def _compared(
     return columns, compared
 
 
-def _runs_of(spec: CellSpec) -> Aggregate:
+def runs_of(spec: CellSpec) -> Aggregate:
     """The runs of the configuration as it is today; without any, those of the one that ran last."""
     if spec.config_hash:
         result = aggregate(spec.records, identity=RunIdentity(spec.config_hash), expected=spec.run_ids)
@@ -230,7 +234,7 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
     if column.scale is None:
         return list(cells)
     scale = column.scale
-    cells = [replace(cell, measured=_measured(scale, cell.result)) for cell in cells]
+    cells = [_with_means(scale, cell) for cell in cells]
     sign = 1 if scale.maximize else -1
     judged = [cell for cell in cells if cell.measured and not cell.stale]
     finite = [sign * cell.measured.mean for cell in judged if cell.measured and math.isfinite(cell.measured.mean)]
@@ -252,15 +256,22 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
     return compared
 
 
-def _measured(scale: Scale, result: Aggregate) -> Mean | None:
-    """The mean on test in the scale of the column, of the first metric that fits and that the runs have.
+def _with_means(scale: Scale, cell: Cell) -> Cell:
+    """The cell with its means in the scale of the column, of the first metric that fits and that the runs have.
 
-    Where the metric that selected the epochs fits, it comes first.
+    Where the metric that tables compare by fits, it comes first.
     """
+    result = cell.result
     preferred = [result.metric] if result.metric in scale.names else []
     for name in (*preferred, *scale.names):
-        mean = result.mean("test", name)
-        if mean is not None:
-            std = None if mean.std is None else mean.std * scale.factor
-            return replace(mean, mean=mean.mean * scale.factor, std=std)
-    return None
+        measured = _scaled(scale, result.mean("test", name))
+        if measured is not None:
+            return replace(cell, measured=measured, validation=_scaled(scale, result.mean("val", name)))
+    return cell
+
+
+def _scaled(scale: Scale, mean: Mean | None) -> Mean | None:
+    if mean is None:
+        return None
+    std = None if mean.std is None else mean.std * scale.factor
+    return replace(mean, mean=mean.mean * scale.factor, std=std)

@@ -13,8 +13,12 @@ import pytest
 from scipy.stats import ttest_ind
 
 from graphbench.config import load_config
+from graphbench.report.gather import gather
+from graphbench.report.page import page
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
+from graphbench.sweeps import read_sweep
+from graphbench.sweeps.plan import select
 from graphbench.tables import cli as tables
 from study.shipped_sweeps import shipped_sweep
 from tests.paths import ROOT
@@ -159,6 +163,69 @@ def test_what_a_sweep_varies_is_a_column_of_the_csv(tmp_path: Path) -> None:
     assert [line["optim.base_lr"] for line in lines] == ["0.5", "0.1", "0.5"]
     assert [line["gt.SGFormer.use_weight"] for line in lines] == ["False", "False", ""]
     assert not {"optim.max_epoch", "name_tag"} & lines[0].keys()
+
+
+def _grid(folder: Path) -> Path:
+    """A grid of two rates on Cora, the second better on test and the first on validation; and GCN."""
+    path = folder / "grid.yaml"
+    path.write_text(
+        "sweep: {name: grid, seeds: 1}\n"
+        "groups:\n"
+        f"  - {{label: SGFormer, configs: [{CONFIGS}/sgformer-cora.yaml], grid: {{optim.base_lr: [0.5, 0.1]}}}}\n"
+        f"  - {{label: GCN, configs: [{CONFIGS}/gcn-cora.yaml]}}\n"
+    )
+    _write(folder, "gcn-cora", 0.70)
+    for entry, val, test in zip(read_sweep(path).entries, (0.9, 0.8), (0.6, 0.7), strict=False):
+        record = _record(123, 0.0)
+        scores = (Score("val", "accuracy", val, True, 10), Score("test", "accuracy", test, True, 10))
+        mine = {"config": entry.config.name, "config_hash": entry.config.hash, "scores": scores}
+        dataclasses.replace(record, **mine).write(folder / entry.config.name / "123/record.json")
+    return path
+
+
+def test_validation_chooses_the_point_of_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, records = _grid(tmp_path), ["--records", str(tmp_path)]
+    assert tables.main(["--sweep", str(path), *records, "--best_of_grid"]) == 0
+    said = capsys.readouterr().out
+    rows = [_cells(line) for line in said.splitlines() if line.startswith("| ")]
+    assert [row[:2] for row in rows[2:]] == [["SGFormer", "0.6000"], ["GCN", "**0.7000** (1st)"]]
+    assert "SGFormer, Cora: base_lr=0.5, the best of 2 on validation (accuracy 0.9000)." in said
+    assert tables.main(["--sweep", str(path), *records, "--format", "csv"]) == 0
+    lines = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [(line["mean"], line["val_mean"]) for line in lines] == [("0.6", "0.9"), ("0.7", "0.8"), ("0.7", "0.7")]
+    assert [entry.point for entry in select(read_sweep(path), ["sgformer"])] == [" (base_lr=0.5)", " (base_lr=0.1)"]
+
+
+def test_an_applied_model_is_no_row_unless_it_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "gcn-cora", 0.70, 0.72)
+    applied = dataclasses.replace(_record(123, 0.99), settings={"train.mode": "inference-only"})
+    applied.write(tmp_path / "sgformer-cora/123/record.json")
+    assert tables.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "0.9900" not in said
+    assert "sgformer-cora: applies a trained model (train.mode inference-only)." in said
+    assert tables.main([str(tmp_path), "--models"]) == 0
+    out, err = capsys.readouterr()
+    assert "0.9900" not in out
+    assert "sgformer-cora: applies a trained model" in err
+    assert tables.main([str(tmp_path / "sgformer-cora")]) == 0
+    assert "0.9900" in capsys.readouterr().out
+    assert {each.name: bool(each.result.runs) for each in gather([tmp_path])} == {
+        "gcn-cora": True,
+        "sgformer-cora": False,
+    }
+
+
+def test_versions_of_a_plug_in_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for config, digest in (("gcn-cora", "aaaa"), ("sgformer-cora", "bbbb")):
+        record = dataclasses.replace(_record(123, 0.5, config), inputs={"plug-in mine.py": digest * 8})
+        record.write(tmp_path / config / "123/record.json")
+    for words in ([str(tmp_path)], ["--sweep", str(_sweep(tmp_path, head="")), "--records", str(tmp_path)]):
+        assert tables.main(words) == 0
+        assert re.search("not the same plug-in mine.py: .*: (aaaaaaaa|bbbbbbbb); .*", capsys.readouterr().out)
+    assert "not the same plug-in mine.py: gcn-cora: aaaaaaaa; sgformer-cora: bbbbbbbb" in page(
+        gather([tmp_path]), title="", limit=9
+    )
 
 
 def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ from graphbench.tables.model_names import model_name
         ("gcn-chameleon", "Chameleon_filtered", "gcn"),
         ("sgformer-cora", "Actor", "sgformer-cora"),
         ("rings", "rings", "rings"),
+        ("sgformer-cora-wide", "Cora", "sgformer-wide"),
+        ("zinc-GPS", "ZINC", "GPS"),
     ],
 )
 def test_the_data_set_is_left_out(config: str, dataset: str, name: str) -> None:

@@ -1,0 +1,49 @@
+"""Points of a grid chosen on validation: a row per grid instead of one per point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphbench.runs.aggregate import Aggregate
+from graphbench.sweeps.cells import CellSpec
+from graphbench.tables.sweep_table import runs_of
+
+
+def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
+    """Of the points of a grid that share a column the one with the best mean validation score; of equals the first.
+
+    Args:
+        specs: cells of a sweep.
+
+    Returns:
+        The cells that are left, labelled without the point, and a sentence about every choice.
+    """
+    grids: dict[tuple[str, str], list[CellSpec]] = {}
+    for spec in specs:
+        grids.setdefault((spec.label.removesuffix(spec.point), spec.column), []).append(spec)
+    chosen, notes = [], []
+    for (label, column), points in grids.items():
+        if not points[0].point:
+            chosen += points
+            continue
+        results = [runs_of(spec) for spec in points]
+        scores = list(map(_score, results))
+        best = max(range(len(points)), key=scores.__getitem__)
+        chosen.append(replace(points[best], label=label))
+        unfinished = sum(len(each.runs) < len(spec.run_ids) for spec, each in zip(points, results, strict=True))
+        if mean := results[best].mean("val"):
+            notes.append(
+                f"{label}, {column}: {points[best].point.strip(' ()')}, the best of {len(points)} on validation "
+                f"({mean.name} {mean.mean:.4f})" + (f"; {unfinished} of them lack runs." if unfinished else ".")
+            )
+    return chosen, notes
+
+
+def _score(result: Aggregate) -> float:
+    """Mean on validation, the larger the better."""
+    mean = result.mean("val")
+    if mean is None or math.isnan(mean.mean):
+        return -math.inf
+    return mean.mean if mean.maximize else -mean.mean
