@@ -6,6 +6,7 @@ import pytest
 
 from graphbench.config import load_config
 from graphbench.preflight import describe
+from study.shipped_sweeps import shipped_sweep
 from tests.paths import ROOT
 
 LEADERBOARD = {
@@ -29,6 +30,35 @@ WITHOUT_VIRTUAL_NODE = {
 
 MILLIONS = {"gcn-pcqm4m": 2.0, "gin-pcqm4m": 3.8, "gcn-vn-pcqm4m": 4.9, "gin-vn-pcqm4m": 6.7}
 """Rounded, as OGB-LSC prints them."""
+
+LRGB = {
+    **{"gatedgcn-pascal-lappe": 502, "gatedgcn-coco-lappe": 509, "gatedgcn-pcqm-contact-rwse": 524},
+    **{"gatedgcn-peptides-func-rwse": 506, "gatedgcn-peptides-struct-rwse": 506},
+    **{"san-pascal-rwse": 468, "san-coco-rwse": 474, "san-pcqm-contact-rwse": 509},
+    **{"san-peptides-func-rwse": 500, "san-peptides-struct-rwse": 500},
+    **{"gps-pascal-no-mpnn": 501, "gps-coco-no-mpnn": 508, "gps-pcqm-contact-no-mpnn": 502},
+    **{"gps-peptides-func-no-mpnn": 488, "gps-peptides-struct-no-mpnn": 488},
+}
+"""Thousands, as the README of LRGB prints them."""
+
+LARGE_GRAPHS = {
+    "sgformer-proteins-mlp": 96_880,
+    "sgformer-proteins-gcn": 96_880,
+    "sgformer-arxiv-gcn": 110_120,
+    # Before a BatchNorm maps of MLPs have no bias here.
+    "sgformer-arxiv-mlp": 110_120 - 2 * 256,
+    "sgformer-papers100m-mlp": 144_044 - 2 * 256,
+    "sgformer-papers100m-sgc": 144_044 - 2 * 256,
+    "sgformer-amazon2m-sign": 300 * 256 + 256 + 257 * 47,
+    "sgformer-arxiv-sign": 3 * 128 * 256 + 256 + 257 * 40,
+    "sgformer-proteins-nodeformer": 9 * 64 + 2 * 64 + 3 * (4 * 65 * 64 + 1 + 2 * 64) + 257 * 112,
+    "sgformer-amazon2m-nodeformer": 101 * 64 + 2 * 64 + 3 * (4 * 65 * 64 + 1 + 2 * 64) + 257 * 47,
+}
+"""By the constructors of OGB's scripts (96,880 is on the leaderboard), of SGFormer's and of NodeFormer's release."""
+
+
+def counts_in(sweep: str) -> dict[str, int]:
+    return {entry.config.name: describe(entry.config).params for entry in shipped_sweep(sweep).entries}
 
 
 def parameters(name: str, *overrides: str, folder: str = "ogb") -> int:
@@ -212,3 +242,11 @@ def test_counts_of_grit_s_other_files() -> None:
     assert parameters("grit-zinc", "dataset.node_encoder_num_types", "21", folder="gnnbench") == 473_473
     five = ("ogb_atom_vocabulary", "5")
     assert parameters("grit-pcqm4m", *five) == 11_824_129 + 2 * 16 * 256
+
+
+@pytest.mark.slow
+def test_counts_of_rows_that_a_sweep_describes() -> None:
+    lrgb, large = counts_in("geco-table1-baselines"), counts_in("sgformer-table3")
+    assert {name: lrgb[name] / 1000 for name in LRGB} == pytest.approx(LRGB, abs=1, rel=0)
+    assert {name: large[name] for name in LARGE_GRAPHS} == LARGE_GRAPHS
+    assert counts_in("geco-table4")["geco-arxiv-sage"] == 2 * 128 * 512 + 2 * 2 * 512**2 + 3 * 512 + 2 * 512 * 40 + 40

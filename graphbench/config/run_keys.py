@@ -148,7 +148,9 @@ TRAIN = {
         "loss and aggregation; 0, GraphGym's value: neither is normalised (the paper has 50)",
         minimum=0,
     ),
-    "neighbor_sizes": Key([20, 15, 10, 5], "neighbours per hop of neighbor and shadow, -1 for all", item=int),
+    "neighbor_sizes": Key(
+        [20, 15, 10, 5], "neighbours per hop of neighbor and shadow, -1 for all; []: the nodes alone", item=int
+    ),
     "train_parts": Key(10, "parts of random_node, or all clusters of cluster", minimum=1),
     "clustering": Key(
         "auto",

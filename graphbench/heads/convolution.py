@@ -1,4 +1,4 @@
-"""Heads of networks whose last convolution is onto the classes, as in the papers of GCN and GAT."""
+"""Heads of networks whose last convolution is onto the classes, as in the papers of GCN, GAT and GraphSAGE."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from graphbench.layers.contract import LocalLayer
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.local.gat import GAT
 from graphbench.layers.local.gcn import GCN
+from graphbench.layers.local.sage import SAGE
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
@@ -101,3 +102,32 @@ class GATHead(ConvolutionHead):
         attention_dropout: float = 0.0,
     ) -> None:
         super().__init__(GAT(dim_in, out_dim, attention_dropout=attention_dropout), act, dropout)
+
+
+@register("sage_node")
+class SAGEHead(ConvolutionHead):
+    """Last layer of GraphSAGE (https://arxiv.org/abs/1706.02216) with mean aggregation, onto the classes.
+
+    Equation::
+
+        y = SAGE(drop(act(h)))
+
+    Args:
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        act: ``gnn.act``.
+        dropout: ``gnn.dropout``.
+
+    Shape:
+        h (N, dim_in) -> (N, out_dim)
+    """
+
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
+    ) -> None:
+        super().__init__(SAGE(dim_in, out_dim), act, dropout)

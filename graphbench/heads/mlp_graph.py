@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from graphbench.structures.capacity import Level
 
 @register("mlp_node")
 class MLPNodeHead(Head):
-    """MLP on every node, whose hidden layers keep the width.
+    """MLP on every node.
 
     y_i = MLP(h_i).
 
@@ -34,6 +35,7 @@ class MLPNodeHead(Head):
         dim_in: width of the hidden state.
         out_dim: width of the prediction.
         layers_post_mp: linear maps; 0 counts as 1.
+        dim_hidden: width of the hidden layers; None: as the hidden state.
         act: activation (``gnn.act``).
         dropout: probability (``gnn.dropout``).
 
@@ -52,15 +54,17 @@ class MLPNodeHead(Head):
         out_dim: FromContext[int],
         *,
         layers_post_mp: FromContext[int] = 1,
+        dim_hidden: int | None = None,
         act: FromContext[str] = "relu",
         dropout: FromContext[float] = 0.0,
     ) -> None:
         super().__init__()
         hidden = max(layers_post_mp, 1) - 1
-        self.lin = nn.ModuleList(Linear(dim_in, dim_in, bias=not self.normed) for _ in range(hidden))
-        self.lin.append(Linear(dim_in, out_dim))
+        widths = [dim_in, *[dim_in if dim_hidden is None else dim_hidden] * hidden]
+        self.lin = nn.ModuleList(Linear(a, b, bias=not self.normed) for a, b in pairwise(widths))
+        self.lin.append(Linear(widths[-1], out_dim))
         self.norm: Modules[BatchNorm | NoNorm] = Modules(
-            BatchNorm(dim_in) if self.normed else NoNorm() for _ in range(hidden)
+            BatchNorm(width) if self.normed else NoNorm() for width in widths[1:]
         )
         self.dropout = Dropout(dropout)
         self.act = activation(act if hidden else "identity")
@@ -74,6 +78,16 @@ class MLPNodeHead(Head):
         for linear, norm in zip(hidden, self.norm, strict=True):
             h = self.act(norm(linear(self.dropout(h)), batch, level))
         return last(self.dropout(h))
+
+
+@register("batchnorm_mlp_node")
+class BatchNormMLPNodeHead(MLPNodeHead):
+    """MLP on every node with a BatchNorm before every activation, as in OGB's scripts for large graphs.
+
+    Equation and arguments: :class:`MLPNodeHead`.
+    """
+
+    normed = True
 
 
 @register("mlp_graph")

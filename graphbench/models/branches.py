@@ -33,6 +33,8 @@ class AttentionSettings:
         attention_act: activation after every layer too, not only after the first map.
         attention_residual: ``none``; ``mix``: alpha new + (1 - alpha) old; ``mean``: (new + old) / 2; ``sum``.
         alpha: weight of the new state in ``mix``.
+        attention_jump: what the branch returns: the state of the ``last`` layer, or with ``cat`` those of the first map
+            and of all layers side by side (NodeFormer's ``--use_jk``).
     """
 
     attention_dropout: float | None = None
@@ -40,6 +42,7 @@ class AttentionSettings:
     attention_act: bool = False
     attention_residual: Literal["none", "mix", "mean", "sum"] = "none"
     alpha: float = 0.5
+    attention_jump: Literal["last", "cat"] = "last"
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,11 @@ class AttentionBranch(nn.Module):
         act: name of the activation.
         dropout: probability, unless the settings have their own.
 
+    Attributes:
+        width: columns of the output: ``dim``, or with ``attention_jump: cat`` (L + 1) ``dim``.
+
     Shape:
-        (N, dim_in) -> (N, dim)
+        (N, dim_in) -> (N, width)
 
     Raises:
         ArgumentError: a setting out of range, or an attention that passes state from layer to layer.
@@ -95,6 +101,7 @@ class AttentionBranch(nn.Module):
     ) -> None:
         super().__init__()
         check_one_of(("none", "mix", "mean", "sum"), attention_residual=settings.attention_residual)
+        check_one_of(("last", "cat"), attention_jump=settings.attention_jump)
         check_within(0, 1, alpha=settings.alpha)
         for layer in layers:
             if isinstance(layer, StatefulAttention):
@@ -113,21 +120,27 @@ class AttentionBranch(nn.Module):
         self.act_every_layer = settings.attention_act
         self.dropout = Dropout(dropout if settings.attention_dropout is None else settings.attention_dropout)
         self.adds_input = settings.attention_residual == "sum"
+        self.jumps = settings.attention_jump == "cat"
+        self.width = dim * (len(layers) + 1) if self.jumps else dim
         self.weight_new = {"mix": settings.alpha, "mean": 0.5}.get(settings.attention_residual)
 
     def forward(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """(N, dim) after all attention layers."""
+        """(N, width) after all attention layers."""
         z = self._enter(x)
+        states = [z]
         for number, attention in enumerate(self.layers):
             z = self._finish(attention.step(z, e, batch)[0], z, number=number)
-        return z
+            states = [*states, z] if self.jumps else [z]
+        return _side_by_side(*states) if self.jumps else z
 
     def forward_blockwise(self, x: HostRows, e: HostRows | None, blocks: Blockwise) -> HostRows:
         """:meth:`forward` for one graph in blocks."""
         z = blocks.rows(self._enter, x)
+        states = [z]
         for number, attention in enumerate(self.layers):
             z = blocks.attend(attention, z, then=partial(self._finish, number=number), e=e)
-        return z
+            states = [*states, z] if self.jumps else [z]
+        return blocks.rows(_side_by_side, *states) if self.jumps else z
 
     def _enter(self, x: Features, batch: GraphBatch | None = None) -> Tensor:
         """Z_0."""
@@ -240,6 +253,10 @@ class LocalBranch(nn.Module):
             new = new + self.init_maps[number](initial)
         new = self.dropout(self.act(self.norms[number + 1](new, batch)))
         return new + initial if self.residual else new
+
+
+def _side_by_side(*states: Tensor, batch: GraphBatch | None = None) -> Tensor:
+    return torch.cat(states, dim=1)
 
 
 def between(start: Tensor, end: Tensor, weight: float) -> Tensor:

@@ -96,8 +96,16 @@ class TwoBranch(EncodedModel, BlockwiseModel):
             self.local_branch = LocalBranch(dim_encoded, dim, local, local_branch, act=act, dropout=dropout)
         self.graph_weight = graph_weight
         self.aggregate = aggregate
-        both = attention is not None and local is not None
-        self.head = head(2 * dim if both and aggregate == "cat" else dim)
+        width = dim if self.attention_branch is None else self.attention_branch.width
+        if local is not None and attention is not None and aggregate == "cat":
+            width += dim
+        elif local is not None and width != dim:
+            raise ArgumentError(
+                ("attention_jump", "aggregate", "local"),
+                "attention_jump cat makes the attention branch wider than the local one, to which it cannot be added; "
+                "set aggregate to cat, or leave the local branch out",
+            )
+        self.head = head(width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""
@@ -113,7 +121,7 @@ class TwoBranch(EncodedModel, BlockwiseModel):
         return as_dense(blocks.rows(self._predict, *states, part=self.head).tensor)
 
     def mix(self, x: Features, e: Tensor | None, batch: GraphBatch) -> Tensor:
-        """Input of the head: (N, dim), or (N, 2 dim) with ``cat``."""
+        """Input of the head: (N, dim), or wider with a ``cat``."""
         return self._mixed([branch(x, e, batch) for branch in self._branches()])
 
     def _branches(self) -> list[AttentionBranch | LocalBranch]:

@@ -109,6 +109,7 @@ VARIANTS = {
     "large, initial maps, side by side": {**LARGE, "local_init": True, "aggregate": "cat"},
     "mix": {"attention_residual": "mix", "alpha": 0.2, "attention_norm": True, "local_norm": True},
     "attention only": {"local": None},
+    "all attention layers": {"local": None, "attention_jump": "cat"},
     "local only": {"attention": False, "local_layers": 3},
     "edges": {"edges": True, **LARGE, "local": "CustomGatedGCN"},
     "deep head": {"head": lambda width, out: NodeHead(width, out, layers_post_mp=2)},

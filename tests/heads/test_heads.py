@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GCNConv
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from graphbench import registry
 from graphbench.errors import UserError
@@ -13,7 +13,7 @@ from graphbench.heads.convolution import ConvolutionHead, GATHead
 from graphbench.heads.edge import EdgeHead, InductiveEdgeHead
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.link_ranking import ranking_statistics
-from graphbench.heads.mlp_graph import MLPGraphHead, PCQM4MGraphHead, ZINCGraphHead
+from graphbench.heads.mlp_graph import BatchNormMLPNodeHead, MLPGraphHead, PCQM4MGraphHead, ZINCGraphHead
 from graphbench.heads.node import NodeHead
 from graphbench.heads.ogb_code_graph import OGBCodeGraphHead
 from graphbench.heads.san_graph import SANGraphHead
@@ -178,10 +178,17 @@ def test_gradients_reach_everything_and_the_state_can_be_restored(name):
     assert torch.equal(other(h, batch), head(h, batch))
 
 
-@pytest.mark.parametrize(("name", "peer"), [("gcn_node", GCNConv(8, 3)), ("gat_node", GATConv(8, 3))])
+@pytest.mark.parametrize(
+    ("name", "peer"), [("gcn_node", GCNConv(8, 3)), ("gat_node", GATConv(8, 3)), ("sage_node", SAGEConv(8, 3))]
+)
 def test_convolution_onto_the_classes_equals_pyg(name, peer):
     head = registry.construct(registry.lookup("heads", name), {"dim_in": 8, "out_dim": 3, "act": "elu"}).double()
     names = {"att_src": "att_source", "att_dst": "att_target"}
+    names |= {
+        "lin_l.weight": "lin_neighbor.weight",
+        "lin_l.bias": "lin_neighbor.bias",
+        "lin_r.weight": "lin_self.weight",
+    }
     head.layer.load_state_dict({names.get(key, key): value for key, value in peer.double().state_dict().items()})
     h = torch.randn(6, 8, dtype=torch.float64)
     edge_index = torch.tensor([[0, 1, 1, 2, 4, 5], [1, 0, 2, 1, 5, 4]])
@@ -322,6 +329,7 @@ def test_a_data_set_without_pairs_is_refused():
         (lambda: OGBCodeGraphHead(256, 5002), 5 * (256 * 5002 + 5002)),
         (lambda: registry.lookup("heads", "infer_links")(10, 2), 4),
         (lambda: MLPGraphHead(10, 3, layers_post_mp=3), 110 + 110 + 33),
+        (lambda: BatchNormMLPNodeHead(10, 3, layers_post_mp=3, dim_hidden=20), 200 + 40 + 400 + 40 + 63),
     ],
 )
 def test_parameters_are_those_of_the_originals(head, parameters):

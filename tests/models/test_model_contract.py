@@ -37,6 +37,7 @@ OWN = {
     "TwoBranch": [
         {},
         {"aggregate": "cat", "attention_norm": True, "attention_residual": "mix", "attention_act": True},
+        {"aggregate": "cat", "attention_jump": "cat"},
         {"local_stem": True, "local_norm": True, "local_residual": True, "local_init": True},
     ],
 }

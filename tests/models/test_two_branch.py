@@ -209,6 +209,20 @@ def test_concatenation_puts_attention_first(graph):
     assert model(graph).shape == (6, 3)
 
 
+def test_the_head_may_read_all_layers_of_the_attention(graph):
+    """As NodeFormer's released ``--use_jk``: the first map and every layer, in this order."""
+    model = _model(layers=2, local=None, attention_jump="cat").eval()
+    states = model.mix(graph.x, None, graph)
+    assert states.shape == (6, 24)
+    first, second, third = states.split(8, dim=1)
+    branch = model.attention_branch
+    torch.testing.assert_close(first, torch.relu(branch.lin_in(graph.x)))
+    torch.testing.assert_close(second, branch.layers[0](first, None, graph))
+    torch.testing.assert_close(third, branch.layers[1](second, None, graph))
+    assert model(graph).shape == (6, 3)
+    assert _model(layers=2, aggregate="cat", attention_jump="cat")(graph).shape == (6, 3)
+
+
 @pytest.mark.parametrize("aggregate", ["add", "cat"])
 @pytest.mark.parametrize("left_out", ["attention", "local"])
 def test_either_branch_may_be_left_out(graph, left_out, aggregate):
@@ -242,6 +256,8 @@ def test_the_last_layer_of_the_plain_local_branch_has_nothing_after_it(graph):
         ({"local_layers": 0}, "local_layers must be at least 1, received 0"),
         ({"local_residual": True}, "set local_stem to true"),
         ({"local_init": True}, "set local_stem to true"),
+        ({"attention_jump": "max"}, "attention_jump must be one of last, cat; received 'max'"),
+        ({"attention_jump": "cat"}, "set aggregate to cat, or leave the local branch out"),
     ],
 )
 def test_wrong_values_are_named(changes, message):

@@ -34,18 +34,18 @@ class NeighborSampler:
 
     Args:
         incoming: the edges sorted by target.
-        sizes: in-edges per node and hop, -1 for all of them; kept as an attribute.
+        sizes: in-edges per node and hop, -1 for all of them; without hops a sample is its seeds. Kept as an attribute.
 
     Attributes:
         source: (E,) int32, where each edge of the list sorted by target comes from.
         num_nodes: N.
 
     Raises:
-        ValueError: no hop, or a size of 0.
+        ValueError: a size of 0.
     """
 
     def __init__(self, incoming: IncomingEdges, sizes: Sequence[int]) -> None:
-        if not sizes or any(size < 1 and size != -1 for size in sizes):
+        if any(size < 1 and size != -1 for size in sizes):
             raise ValueError(
                 "train.neighbor_sizes must list numbers of neighbours, 1 or more, or -1 for all; "
                 f"received {list(sizes)}"
@@ -60,7 +60,8 @@ class NeighborSampler:
         A node that is reached again is not expanded again: every node has the in-edges of one draw.
         """
         number, nodes = self._number, [np.asarray(seeds, dtype=np.int64)]
-        sources, targets, entries = [], [], []
+        none = np.empty(0, dtype=np.int64)
+        sources, targets, entries = [none], [none], [none]
         reached = len(seeds)
         number[nodes[0]] = np.arange(reached)
         try:
