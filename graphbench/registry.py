@@ -403,7 +403,7 @@ def _check_module(component: Callable[..., Any], made: nn.Module) -> None:
             f"{plug_ins.place(component)}: {component.__qualname__}.__init__ must call super().__init__() first"
         )
     modules = list(made.modules())
-    known = {id(each) for each in (*modules, *made.parameters())}
+    known = {id(each) for module in modules for each in (module, *module._parameters.values())}
     for module in modules:
         for name, value in vars(module).items():
             if not (isinstance(value, list | tuple | dict) and value):

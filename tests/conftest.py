@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,18 @@ def pytest_unconfigure() -> None:
 if not torch.cuda.is_available():  # for every seed, the stack of the caller would be kept until there is a GPU
     for absent in (torch.cuda, torch.xpu, torch.mtia):
         absent.manual_seed_all = lambda seed: None
+
+
+# A test that kills a process does not cut the power: what was written is read again, whether or not it is on the disk.
+os.fsync = lambda file: None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _propagating_loggers() -> None:
+    """In every phase of a test pytest adds handlers to each logger that does not propagate: to dozens of PyTorch's."""
+    for logger in list(logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 @pytest.fixture(autouse=True)

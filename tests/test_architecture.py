@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,13 +77,14 @@ def _room(path: Path) -> str:
     return parts[0].removesuffix(".py")
 
 
+@cache
 def _imports(path: Path) -> list[tuple[str, int]]:
     """Modules imported anywhere in a file, except for type checking only."""
     tree = ast.parse(path.read_text())
     typing_only = {
         id(child)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for child in ast.walk(node)
     }
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -59,13 +60,24 @@ def test_names_are_read_from_any_decorator_with_literals_and_others_are_refused(
     assert registry._names_in(file) == [], "importing it says why"
 
 
-def test_a_look_up_imports_one_module_and_not_its_neighbours() -> None:
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """A process that looks a loss up, says which losses it has imported, and loads a plug-in with the name of DFi."""
+    plugin = tmp_path_factory.mktemp("plugin") / "mine.py"
+    plugin.write_text(PLUGIN.format(context="", own="gain: float = 2.0").replace("OwnNames", "DFi"))
     code = (
-        "import sys; from graphbench import registry; registry.lookup('tasks/losses', 'l1');"
-        "print([name for name in sys.modules if name.startswith('graphbench.tasks.losses.')])"
+        "import gc; gc.disable(); import sys; from graphbench import plug_ins, registry;"
+        "registry.lookup('tasks/losses', 'l1');"
+        "print([name for name in sys.modules if name.startswith('graphbench.tasks.losses.')]);"
+        f"plug_ins.load_plugin({str(plugin)!r})"
     )
-    printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == "['graphbench.tasks.losses.regression']"
+    environment = {**os.environ, "GRAPHBENCH_ALLOW_PLUGINS": "1"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_look_up_imports_one_module_and_not_its_neighbours(fresh: subprocess.CompletedProcess[str]) -> None:
+    assert fresh.stdout.strip() == "['graphbench.tasks.losses.regression']"
 
 
 class Silent(GlobalAttention):
@@ -110,12 +122,11 @@ def test_a_class_that_breaks_the_contract_is_refused(component: type, namespace:
         registry.register("X", namespace=namespace)(component)
 
 
-def test_a_plug_in_cannot_take_the_name_of_a_shipped_component_that_nobody_has_imported(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(PLUGIN.format(context="", own="gain: float = 2.0").replace("OwnNames", "DFi"))
-    code = f"from graphbench import plug_ins; plug_ins.load_plugin({str(tmp_path / 'mine.py')!r})"
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_a_plug_in_cannot_take_the_name_of_a_shipped_component_that_nobody_has_imported(
+    fresh: subprocess.CompletedProcess[str],
+) -> None:
     assert re.search(
-        r"UserError: .*mine\.py:6: the name 'DFi' is already taken in layers/attention by DFi of ", ended.stderr
+        r"UserError: .*mine\.py:6: the name 'DFi' is already taken in layers/attention by DFi of ", fresh.stderr
     )
 
 

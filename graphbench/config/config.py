@@ -101,15 +101,15 @@ def nested(values: Mapping[str, Any]) -> CfgNode:
     root = CfgNode()
     sections = {"": root}
 
-    def section(name: str) -> CfgNode:
-        if name not in sections:
-            above, _, last = name.rpartition(".")
-            sections[name] = section(above)[last] = CfgNode()
-        return sections[name]
+    def add(name: str) -> CfgNode:
+        above, _, last = name.rpartition(".")
+        new = CfgNode()
+        (sections[above] if above in sections else add(above))[last] = sections[name] = new
+        return new
 
     for name, value in values.items():
         group, _, last = name.rpartition(".")
-        section(group)[last] = value
+        (sections[group] if group in sections else add(group))[last] = value
     return root
 
 
@@ -117,7 +117,10 @@ def flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Inverse of :func:`nested`, for trees and for plain dictionaries."""
     values: dict[str, Any] = {}
     for name, value in node.items():
-        values.update(flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value})
+        if isinstance(value, dict):
+            values.update(flat(value, f"{prefix}{name}."))
+        else:
+            values[prefix + name] = value
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -119,19 +120,8 @@ def read_file(
         raise UserError(f"{prefix}no such configuration file: '{path}'.{similar_file(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{prefix}configuration file '{path}' cannot be read: {error}.") from None
-    try:
-        root = compose(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
-    if root is None:
-        return
-    _check_size(root, path)
-    if not isinstance(root, yaml.MappingNode):
-        raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
-    written: Leaves = {}
-    _walk(root, "", path, written, whole)
+    whole = frozenset(whole)
+    written = {name: (copy.deepcopy(value), place) for name, (value, place) in _written(text, path, whole).items()}
     if "_base_" in written:
         bases, base_where = written.pop("_base_")
         for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
@@ -143,6 +133,25 @@ def read_file(
                 file = named if named.is_absolute() else file
             read_file(file, leaves, whole, (*including, resolved), base_where)
     leaves.update(written)
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(text: str, path: Path, whole: frozenset[str]) -> Leaves:
+    """The leaves that a file itself has, see :func:`read_file`; nobody may change them."""
+    try:
+        root = compose(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
+    written: Leaves = {}
+    if root is None:
+        return written
+    _check_size(root, path)
+    if not isinstance(root, yaml.MappingNode):
+        raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
+    _walk(root, "", path, written, whole)
+    return written
 
 
 def _check_size(root: yaml.Node, path: Path) -> None:
@@ -221,7 +230,7 @@ def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:
         except yaml.YAMLError:
             leaves[name] = (text, where)
         else:
-            if node is not None:
+            if isinstance(node, yaml.CollectionNode):
                 _check_size(node, Path(where))
             leaves[name] = (None if node is None else _scalar(node, f"{where}: {name}"), where)
     return leaves

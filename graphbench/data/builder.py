@@ -17,6 +17,7 @@ download), compares them with the card, and adds the published splits that came 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
@@ -143,6 +144,13 @@ _offered: dict[str, dict[str, tuple[type[DatasetBuilder], str]]] = {}
 """Collection -> name there -> builder and its own name."""
 
 
+@functools.cache
+def _import_builders() -> None:
+    datasets = importlib.import_module("graphbench.data.datasets")
+    for module in pkgutil.iter_modules(datasets.__path__, f"{datasets.__name__}."):
+        importlib.import_module(module.name)
+
+
 class DatasetCollection(DatasetBuilder):
     """One ``dataset.format`` for data sets that have builders of their own, each in its own file.
 
@@ -164,9 +172,7 @@ class DatasetCollection(DatasetBuilder):
     @classmethod
     def members(cls) -> dict[str, tuple[type[DatasetBuilder], str]]:
         """Names here -> builder and its own name."""
-        datasets = importlib.import_module("graphbench.data.datasets")
-        for module in pkgutil.iter_modules(datasets.__path__, f"{datasets.__name__}."):
-            importlib.import_module(module.name)
+        _import_builders()
         offered = _offered.get(cls.registered_name, {})
         return dict(sorted(offered.items(), key=lambda item: item[1][0].__name__))
 

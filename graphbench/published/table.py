@@ -92,6 +92,11 @@ class PublishedRow:
         """The setting by key."""
         return dict(part.split("=", 1) for part in self.setting.split(";") if part)
 
+    @functools.cached_property
+    def selectors(self) -> dict[str, str]:
+        """What :meth:`PublishedTable.find` can be asked for: its setting, and model, data set and metric."""
+        return {"model": self.model, "dataset": self.dataset, "metric": self.metric, **self.settings}
+
 
 @dataclass(frozen=True)
 class PublishedTable:
@@ -145,7 +150,7 @@ class PublishedTable:
             for row in self.rows
             if row.scale.comparable
             and ("dataset" in asked or row.card.casefold() == dataset.casefold())
-            and asked.items() <= _selectors(row).items()
+            and asked.items() <= row.selectors.items()
         ]
         if len(matches) > 1 and not selector:  # the plain result, not that of a footnote
             matches = [row for row in matches if not row.setting] or matches
@@ -160,8 +165,12 @@ class PublishedTable:
             )
         return matches[0] if matches else None
 
+    @functools.cached_property
+    def _known(self) -> frozenset[tuple[str, str]]:
+        return frozenset(pair for row in self.rows for pair in row.selectors.items())
+
     def _parse(self, selector: str, where: str | None) -> dict[str, str]:
-        known = {pair for row in self.rows for pair in _selectors(row).items()}
+        known = self._known
         asked: dict[str, str] = {}
         for part in filter(None, (part.strip() for part in selector.split(";"))):
             key, _, value = (word.strip() for word in part.partition("="))
@@ -171,10 +180,6 @@ class PublishedTable:
                 )
             asked[key] = value
         return asked
-
-
-def _selectors(row: PublishedRow) -> dict[str, str]:
-    return {"model": row.model, "dataset": row.dataset, "metric": row.metric, **row.settings}
 
 
 def names(folder: Path = FOLDER) -> list[str]:

@@ -52,14 +52,19 @@ def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
 def check_outputs(subject: Subject, batch: GraphBatch) -> None:
     """Shapes as announced, type of the parameters, nothing infinite; in training and in evaluation."""
     for training in (True, False):
-        subject.module.train(training)
-        outputs = subject(batch)
-        _require(set(outputs) == set(subject.level), f"outputs are {sorted(outputs)}, not {sorted(subject.level)}")
-        rows = {"node": batch.num_nodes, "edge": batch.num_edges, "graph": batch.num_graphs}
-        for name, value in outputs.items():
-            shape = (rows[subject.level[name]], subject.width[name])
-            _require(value.shape == shape, f"{name} has shape {tuple(value.shape)}, not {shape}")
-            _require(bool(torch.isfinite(value).all()), f"{name} is not finite (training={training})")
+        _checked_outputs(subject, batch, training)
+
+
+def _checked_outputs(subject: Subject, batch: GraphBatch, training: bool) -> Mapping[str, Tensor]:
+    subject.module.train(training)
+    outputs = subject(batch)
+    _require(set(outputs) == set(subject.level), f"outputs are {sorted(outputs)}, not {sorted(subject.level)}")
+    rows = {"node": batch.num_nodes, "edge": batch.num_edges, "graph": batch.num_graphs}
+    for name, value in outputs.items():
+        shape = (rows[subject.level[name]], subject.width[name])
+        _require(value.shape == shape, f"{name} has shape {tuple(value.shape)}, not {shape}")
+        _require(bool(torch.isfinite(value).all()), f"{name} is not finite (training={training})")
+    return outputs
 
 
 def check_batch_independence(subject: Subject, batch: GraphBatch, tolerance: float = 1e-10) -> None:
@@ -117,11 +122,9 @@ def check_corner_cases(subject: Subject, example: Callable[..., GraphBatch] = ex
     """
     for sizes, edges in (((), True), ((0,), True), ((0, 3, 0), True), ((1,), True), ((4, 3), False), ((2, 1), False)):
         batch = example(sizes, edges=edges)
-        check_outputs(subject, batch)
         for training in (True, False):
-            subject.module.train(training)
             subject.module.zero_grad(set_to_none=True)
-            total = _total(subject(batch).values())
+            total = _total(_checked_outputs(subject, batch, training).values())
             if total.requires_grad:
                 total.backward()
             for name, parameter in subject.module.named_parameters():

@@ -196,6 +196,13 @@ def test_order_base_then_file_then_command_line(write) -> None:
     assert config.where("gt.dropout") == "gt.dropout (default)"
 
 
+def test_a_file_is_read_anew_and_its_values_belong_to_one_configuration(write) -> None:
+    first = load_config(write("run_multiple_splits: [0, 1]\n"))
+    first.tree.run_multiple_splits.append(2)
+    assert load_config(write("run_multiple_splits: [0, 1]\n")).tree.run_multiple_splits == [0, 1]
+    assert load_config(write("run_multiple_splits: [3]\n")).tree.run_multiple_splits == [3]
+
+
 def test_numbers_written_as_text_become_numbers(write) -> None:
     tree = load_config(write("optim:\n  base_lr: 1e-3\n  weight_decay: 0\n  max_epoch: '12'\n")).tree
     assert tree.optim.base_lr == 0.001

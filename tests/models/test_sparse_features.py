@@ -31,8 +31,10 @@ CHANGES: dict[str, dict[str, object]] = {
     "glognn-cora": {"gt.GloGNN.nodes": NODES},
     "linkx-cora": {"gt.LINKX.nodes": NODES},
     "nagphormer-cora": {"dataset.node_encoder_name": "LinearNode"},
+    "ans-gt-cora": {"gt.layers": 2},
+    **{f"graphormer-{size}-cora": {"graphormer.num_layers": 2} for size in ("small", "smaller", "ultrasmall")},
 }
-"""What a configuration needs to be built for the small graph: its size, no eigenvectors."""
+"""What a configuration needs to be built for the small graph: its size, no eigenvectors; layers that read no rows."""
 
 FALLS_BACK = {
     "gin": ("gcn-cora", {"gt.layer_type": "GIN+None"}),

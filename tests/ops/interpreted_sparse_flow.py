@@ -158,7 +158,9 @@ def stable_flow(q: Tensor, k: Tensor, qf: Tensor, kf: Tensor, v: Tensor, lam: Te
 @pytest.mark.parametrize(
     ("small_blocks", "size"), [("tiles", 17), ("tiles", 40), ("matrices", 17)], indirect=["small_blocks"]
 )
-@pytest.mark.parametrize("s_std", [0.1, 1.0, 3.0, 5.0, 8.0])
+@pytest.mark.parametrize(
+    "s_std", [*(pytest.param(std, marks=pytest.mark.exhaustive) for std in (0.1, 3.0, 5.0)), 1.0, 8.0]
+)
 def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> None:
     """No worse than a few roundings of the scores, whose exponentials the flows are, however wide the scores are."""
     ragged = Ragged.from_sizes([size], DEVICE)
@@ -176,7 +178,7 @@ def test_accuracy_in_float32(s_std: float, size: int, small_blocks: None) -> Non
 
 @pytest.mark.parametrize(
     ("small_blocks", "size", "graphs"),
-    [("tiles", 32, 6), ("tiles", 40, 6), ("matrices", 32, 6)],
+    [("tiles", 32, 4), ("tiles", 40, 4), ("matrices", 32, 4)],
     indirect=["small_blocks"],
 )
 @pytest.mark.parametrize("spread", [12.0, 40.0])
@@ -188,7 +190,7 @@ def test_flows_of_any_scores(spread: float, size: int, graphs: int, small_blocks
     in odd graphs, as copies of nodes have them.
     """
     if spread == 40.0:
-        graphs //= 3  # every one of their rows leaves the range
+        graphs //= 2  # every one of their rows leaves the range
     draw, rows = torch.Generator().manual_seed(0), []
     for graph in range(graphs):
         s, t = (std * torch.randn(size, size, generator=draw) for std in (spread, spread / 2))

@@ -10,7 +10,7 @@ from tests.ops.ragged_inputs import kernel_tests
 from tests.ops.triton_compiler import run_interpreted
 
 CASES = kernel_tests()
-PARTS = 6
+PARTS = 3
 """Processes that share the files: each takes seconds to begin."""
 WITH_MORE = [name for name in CASES if "exhaustive" in Path(__file__).with_name(name).read_text(encoding="utf-8")]
 

@@ -14,6 +14,8 @@ from graphbench.train.eager_optimizer import eager
 from tests.paths import ROOT
 
 PROGRAM = """
+import gc
+gc.disable()
 import sys, torch
 from graphbench.registry import construct, lookup, names
 for name in names("train/optimizers"):

@@ -16,29 +16,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from graphbench.frozen_imports import frozen_imports
 
-from graphbench.contract import Capturable, HasAuxiliaryLoss
-from graphbench.data.loading.loader import GraphLoaders
-from graphbench.data.loading.process import LoaderProcess
-from graphbench.data.splits import Splits
-from graphbench.data.store import GraphStore
-from graphbench.errors import Interrupted, RunFailed, UserError
-from graphbench.registry import construct, lookup
-from graphbench.runs.identity import RunIdentity
-from graphbench.runs.record import Outcome, RunRecord
-from graphbench.runs.run_directory import RunDirectory
-from graphbench.structures import GraphBatch
-from graphbench.tasks.task import Task
-from graphbench.train.accelerator import make_fabric
-from graphbench.train.fabric import Fabric
-from graphbench.train.reporter import Reporter
-from graphbench.train.settings import TrainerSettings
-from graphbench.train.signals import StopRequest
-from graphbench.train.step_graph import StepGraph, StepGraphs
-from graphbench.train.trainer import Trainer
+with frozen_imports():
+    import numpy as np
+    import torch
+    from torch import Tensor, nn
+
+    from graphbench.contract import Capturable, HasAuxiliaryLoss
+    from graphbench.data.loading.loader import GraphLoaders
+    from graphbench.data.loading.process import LoaderProcess
+    from graphbench.data.splits import Splits
+    from graphbench.data.store import GraphStore
+    from graphbench.errors import Interrupted, RunFailed, UserError
+    from graphbench.registry import construct, lookup
+    from graphbench.runs.identity import RunIdentity
+    from graphbench.runs.record import Outcome, RunRecord
+    from graphbench.runs.run_directory import RunDirectory
+    from graphbench.structures import GraphBatch
+    from graphbench.tasks.task import Task
+    from graphbench.train.accelerator import make_fabric
+    from graphbench.train.fabric import Fabric
+    from graphbench.train.reporter import Reporter
+    from graphbench.train.settings import TrainerSettings
+    from graphbench.train.signals import StopRequest
+    from graphbench.train.step_graph import StepGraph, StepGraphs
+    from graphbench.train.trainer import Trainer
 
 CLASSES = 3
 
