@@ -2,7 +2,7 @@
 
 ::
 
-    sweep_table.py significance.py   the numbers: means, ranks, differences, Welch tests (no text)
+    sweep_table.py significance.py   the numbers: means, ranks, differences, t-tests (no text)
     sweep_layout.py sweep_csv.py     the numbers as rows of text, or as one CSV line per cell
     sweep_notes.py                   below the rows: marks, what is missing, what is not of one kind
     provenance.py                    size, time, commit and hardware of the runs behind a number

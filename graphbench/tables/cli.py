@@ -7,7 +7,7 @@
     FILE.jsonl/CONFIG for one. Packed records beside own runs are left out unless they are named.
 
 ``graphbench tables --sweep FILE [KEY VALUE ...] [--records RECORDS] [--baseline LABEL] [--details] [--format F]``
-    Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, Welch's test
+    Rows are the labels of a sweep, columns its data sets: measured beside published, the difference, a t-test
     against a baseline. KEY VALUE as the sweep was called with. ``--details`` adds what the numbers come from.
     ``--best_of_grid`` has one row per grid, the point that is best on validation.
     ``--format csv`` has one line per cell.

@@ -1,11 +1,14 @@
-"""Comparison of two means: measured with published, and Welch's t-test of one model against another."""
+"""Comparison of two means: measured with published, and t-tests of one model against another."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphbench.published.scales import Scale
 from graphbench.runs.aggregate import Mean
+from graphbench.runs.record import RunRecord
 
 SIGNIFICANT = 0.05
 
@@ -45,3 +48,39 @@ def welch(ours: Mean, theirs: Mean) -> float | None:
         return None
     result = ttest_ind_from_stats(ours.mean, ours.std, ours.n, theirs.mean, theirs.std, theirs.n, equal_var=False)
     return float(result.pvalue)
+
+
+def paired(ours: Sequence[RunRecord], theirs: Sequence[RunRecord], metric: str) -> float | None:
+    """p-value of the two-sided paired t-test on test scores, over runs with the same examples for testing and training.
+
+    What a split is worth is the same for both models and leaves their differences; :func:`welch` counts it as noise.
+
+    Args:
+        ours: finished runs of a model.
+        theirs: those of another one.
+        metric: name of the score.
+
+    Returns:
+        None where runs do not come in pairs, all have one split, or no difference deviates from the others.
+    """
+    from scipy.stats import ttest_rel
+
+    here, there = _by_split(ours, metric), _by_split(theirs, metric)
+    if len(here) != len(ours) or len(there) != len(theirs) or here.keys() != there.keys() or len(here) < 2:
+        return None
+    pairs = [(here[split], there[split]) for split in here]
+    if len({ours - theirs for ours, theirs in pairs}) == 1:
+        return None
+    result = float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
+    return None if math.isnan(result) else result
+
+
+def _by_split(runs: Sequence[RunRecord], metric: str) -> dict[frozenset[str], float]:
+    """Test scores by the digests of the split; of runs that share one, or do not know theirs, a single one."""
+    scores = {}
+    for run in runs:
+        split = frozenset(digest for name, digest in run.inputs.items() if name.startswith("split "))
+        score = run.score("test", metric)
+        if split and score is not None:
+            scores[split] = score
+    return scores

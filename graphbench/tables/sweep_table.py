@@ -17,7 +17,7 @@ from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.tables.doubts import approximation_text, doubts
-from graphbench.tables.significance import Comparison, compare, welch
+from graphbench.tables.significance import Comparison, compare, paired, welch
 
 MAX_RANK = 3
 
@@ -33,7 +33,8 @@ class Cell:
         published: value in the paper; None: nothing.
         comparison: None where measured or published is missing.
         rank: 1, 2 or 3 in its column, equals share one; never the last.
-        p_value: two-sided Welch t-test against the baseline in the same column; None where it cannot be made.
+        p_value: two-sided t-test against the baseline in the same column, paired where both have the same different
+            splits, else Welch's; None where it cannot be made.
         better: whether it is better than the baseline; None without a p-value.
         validation: mean on validation of the metric that ``measured`` has.
     """
@@ -118,7 +119,7 @@ class SweepTable:
         columns: columns.
         cells: cells by label and column; the sweep need not have all.
         published: the paper's table; None: none was named.
-        baseline: label of the Welch tests; None: none.
+        baseline: label of the t-tests; None: none.
         notes: what is to be said of its rows.
     """
 
@@ -238,7 +239,7 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
     sign = 1 if scale.maximize else -1
     judged = [cell for cell in cells if cell.measured and not cell.stale]
     finite = [sign * cell.measured.mean for cell in judged if cell.measured and math.isfinite(cell.measured.mean)]
-    against = next((cell.measured for cell in judged if cell.spec.label == baseline), None)
+    against = next((cell for cell in judged if cell.spec.label == baseline), None)
     compared = []
     for cell in cells:
         measured, row = cell.measured, cell.published
@@ -248,9 +249,10 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
             if row is not None and row.mean:
                 std = float(row.std) if row.std else None
                 cell = replace(cell, comparison=compare(scale, measured.mean, float(row.mean), std))
-            if against is not None and cell.spec.label != baseline:
-                p_value = welch(measured, against)
-                better = None if p_value is None else sign * (measured.mean - against.mean) > 0
+            if against is not None and against.measured is not None and cell.spec.label != baseline:
+                p_value = paired(cell.result.runs, against.result.runs, measured.name)
+                p_value = welch(measured, against.measured) if p_value is None else p_value
+                better = None if p_value is None else sign * (measured.mean - against.measured.mean) > 0
                 cell = replace(cell, p_value=p_value, better=better)
         compared.append(cell)
     return compared

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_1samp, ttest_ind
 
 from graphbench.errors import UserError
 from graphbench.published.scales import METRICS
@@ -115,6 +115,25 @@ def test_welch_is_that_of_scipy() -> None:
     assert welch(one, constant) is None
     assert welch(constant, constant) is None
     assert welch(constant, Mean("test", "a", True, math.nan, math.nan, 5)) is None
+
+
+def test_runs_on_the_same_splits_are_compared_in_pairs(sweep: Sweep) -> None:
+    """Splits that are worth more than the models' difference; in any order, and only where all of them are the same."""
+    gains = np.array([0.01, 0.012, 0.008, 0.011])
+    splits = np.array([0.7, 0.9, 0.5, 0.8])
+
+    def runs(label: str, values: np.ndarray, digests: str) -> None:
+        folder = sweep.runs(label, seeds=4)
+        for seed, (value, digest) in enumerate(zip(values, digests, strict=True)):
+            sweep.record(folder, seed, value, inputs={f"split of seed {seed}": digest})
+
+    runs("base", splits, "abcd")
+    runs("better", (splits + gains)[::-1], "dcba")
+    runs("elsewhere", splits + gains, "abce")
+    runs("one", splits + gains, "aaaa")
+    unpaired = ttest_ind(splits + gains, splits, equal_var=False).pvalue
+    p_values = [_cell(sweep, label, baseline="base").p_value for label in ("better", "elsewhere", "one")]
+    assert p_values == pytest.approx([ttest_1samp(gains, 0).pvalue, unpaired, unpaired], rel=1e-9)
 
 
 def test_the_baseline_is_tested_against_in_every_column(sweep: Sweep) -> None:
