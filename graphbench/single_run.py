@@ -206,8 +206,9 @@ def _outcome(
     mode = config.tree.train.mode
     if mode in INFERENCE_MODES:
         assert parts.pretrained is not None
+        rows = {name: group.data().rows_of(part) for name, part in inputs.splits.parts().items()}
         inference = Inference(
-            fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
+            fabric, parts.model, parts.task, parts.loaders, directory.path, parts.pretrained.epoch, rows
         )
         modes = {
             "inference-only": inference.scores,

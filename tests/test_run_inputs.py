@@ -387,3 +387,9 @@ def test_a_dumped_inference_makes_itself_again(folder: Path, commands: Commands)
     commands.run("coins.yaml")
     line = commands.run("coins.yaml", *INFERENCE, "results/coins/0")
     assert commands.run("results/coins-inference-only/0/config.yaml", "out_dir", "again")["test"] == line["test"]
+    labels = np.array([int(graph["y"]) for graph in torch.load("data.pt")])
+    with np.load(Path(line["run_dir"], "predictions.npz")) as file:
+        graphs = {part: file[f"{part}_graph"] for part in ("train", "val", "test")}
+        assert sorted(np.concatenate([*graphs.values()]).tolist()) == list(range(40))
+        for part, numbers in graphs.items():
+            assert labels[numbers].tolist() == file[f"{part}_true"].reshape(-1).tolist()

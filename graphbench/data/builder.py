@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from graphbench import registry
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.raw_files import unreadable
@@ -57,6 +59,26 @@ class LoadedDataset:
     def num_examples(self) -> int:
         """Number of examples that a split divides: graphs, or nodes or pairs that have targets when transductive."""
         return num_examples(self.store, self.card.transductive)
+
+    def rows_of(self, part: Tensor) -> dict[str, Tensor]:
+        """Numbers in the data set of what a row of predictions on some examples is of: ``graph``, ``node``, ``pair``.
+
+        Args:
+            part: numbers of examples, as a split has them.
+
+        Returns:
+            Columns (R,): ``graph`` of graphs; ``graph`` and ``node``, its number inside it, of nodes; ``pair`` of the
+            pairs of one graph. None of pairs inside many graphs, among which negative ones may be drawn anew.
+        """
+        if self.store.y_level == "pair":
+            return {"pair": part} if self.card.transductive else {}
+        if self.store.y_level == "graph":
+            return {"graph": part}
+        if not self.card.transductive:
+            graph, node = self.store.nodes_of(part)
+            return {"graph": graph, "node": node}
+        graph, node = self.store.nodes_of(range(self.store.num_graphs))
+        return {"graph": graph[part], "node": node[part]}
 
 
 class DatasetBuilder(ABC):
