@@ -47,13 +47,13 @@ class LoadedDataset:
         card: the declared card, or the measured one where nothing was declared.
         published: splits that came with the data, by split mode (``standard``, ``geom-gcn``, ``folds``); each entry
             is chosen by ``dataset.split_index``, or is a recipe that draws a split from the seed.
-        code: user's function that made the graphs -> sha256 of its source.
+        code: file or module of the user's function that made the graphs -> its source.
     """
 
     store: GraphStore
     card: DatasetCard
     published: Mapping[str, Published] = field(default_factory=dict)
-    code: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:
