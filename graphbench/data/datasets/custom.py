@@ -169,11 +169,13 @@ class CustomGraphs(DatasetBuilder):
         """Refuses what is no number of a class: below 0, or so large that it is an identifier."""
         least, most = NO_TARGET if self.transductive else 0, max(len(y), _FEW_CLASSES) - 1
         most = 1 if self.task_type == "classification_binary" else most
-        wrong = y[(y < least) | (y > most)]
-        if len(wrong):
+        wrong = (y < least) | (y > most)
+        if bool(wrong.any()):
+            number = int(wrong.int().argmax())
+            limit = f" (at most {most} here)" if y[number] > most else ""
             raise UserError(
-                f"{where}: task_type '{self.task_type}' numbers its classes from 0 (at most {most} here), 'y' has "
-                f"{int(wrong[0])}."
+                f"{where}: task_type '{self.task_type}' numbers its classes from 0{limit}, 'y' of {self.task} {number} "
+                f"is {int(y[number])}."
             )
         empty = [number for number, count in enumerate(torch.bincount(y[y >= 0]).tolist()) if not count]
         if empty:
