@@ -38,17 +38,24 @@ CONSENT = "GRAPHBENCH_ALLOW_PLUGINS"
 """Environment variable: ``1`` lets configurations name code outside the current project."""
 
 
-def load_plugin(source: str, where: str | None = None) -> ModuleType:
+def load_plugin(source: str, where: str | None = None, folder: Path | None = None) -> ModuleType:
     """Imports out-of-tree components from ``path/to/file.py`` or an importable module name.
 
     Importing runs the code. What lies below the working directory, or beside this package, is the user's own project;
     anything else that a configuration names is imported with the user's word only (:data:`CONSENT`). A file is told by
     its name and content: the copies that runs keep are one plug-in, an edited file is another.
 
+    Args:
+        source: file or module.
+        where: what names it, for messages.
+        folder: folder of the configuration, where a file is looked for first.
+
     Raises:
         UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
             being imported.
     """
+    if folder is not None and source.endswith(".py") and (folder / source).is_file():
+        source = str(folder / source)
     _ask_consent(source, where)
     try:
         if not source.endswith(".py"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     known = declared_identity(config, run)
     inputs = {
         **known.inputs,
-        **{f"function {source}": code for source, code in loaded.code.items()},
+        **{f"function {name}": hashlib.sha256(source).hexdigest() for name, source in loaded.code.items()},
         "data": loaded.store.fingerprint,
         split_name(facts): digest(splits.parts()),
     }

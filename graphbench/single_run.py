@@ -93,12 +93,18 @@ def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
         decision = fabric.broadcast(decided)
         if decision == "skip":  # another process has finished it meanwhile
             return
-        for name, source in config.code.items():
-            if name.endswith(".py"):
-                directory.keep(name, source)
+        for name, content in _files(config, loaded).items():
+            directory.keep(name, content)
         record = _begin(parts, inputs, group, resumes=decision == "resume")
         with directory.recorded(record) as ended:
             ended((yield from _outcome(parts, schedule, settings, inputs, group)))
+
+
+def _files(config: Config, loaded: LoadedDataset) -> dict[str, bytes]:
+    """Files beside the data that the run is made of, by the name that the configuration has for them."""
+    files = {name: source for name, source in {**config.code, **loaded.code}.items() if name.endswith(".py")}
+    split = config.tree.dataset.split_file
+    return {**files, split: config.beside(split).read_bytes()} if split else files
 
 
 def _is_finished(directory: RunDirectory) -> bool:
@@ -206,8 +212,9 @@ def _outcome(
     mode = config.tree.train.mode
     if mode in INFERENCE_MODES:
         assert parts.pretrained is not None
+        rows = {name: group.data().rows_of(part) for name, part in inputs.splits.parts().items()}
         inference = Inference(
-            fabric, parts.model, parts.task, parts.loaders, directory.path, best_epoch=parts.pretrained.epoch
+            fabric, parts.model, parts.task, parts.loaders, directory.path, parts.pretrained.epoch, rows
         )
         modes = {
             "inference-only": inference.scores,

@@ -187,12 +187,46 @@ def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, comma
     assert line["run_dir"] == "again/coins/0", "a run keeps its plug-ins and its name"
 
 
-def test_the_function_that_makes_the_graphs_counts(folder: Path, commands: Commands) -> None:
-    Path("made.py").write_text("import torch\ndef graphs():\n    return torch.load('data.pt')\n")
-    text = GRAPHS.replace("path: data.pt", "function: 'made.py:graphs'")
-    Path("made.yaml").write_text(text)
+def test_the_function_that_makes_the_graphs_counts_and_is_kept_with_the_split(
+    folder: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("own").mkdir()
+    Path("own/made.py").write_text(f"import torch\ndef graphs():\n    return torch.load({str(folder / 'data.pt')!r})\n")
+    parts = {"train": [*range(20)], "val": [*range(20, 30)], "test": [*range(30, 40)]}
+    Path("split.json").write_text(json.dumps(parts))
+    text = GRAPHS.replace("path: data.pt", "function: 'own/made.py:graphs'")
+    Path("made.yaml").write_text(text.replace("split_mode: random", "split_mode: fixed, split_file: split.json"))
     commands.run("made.yaml")
-    assert {name.split()[0] for name in record_of("made/0")["inputs"]} == {"data", "split", "function"}
+    record = record_of("made/0")
+    assert {name.split()[0] for name in record["inputs"]} == {"data", "split", "function"}
+    assert "function own/made.py" in record["inputs"]
+
+    Path("elsewhere").mkdir()
+    Path("results/made/0").rename("elsewhere/copied")
+    for original in ("own/made.py", "split.json"):
+        Path(original).unlink()
+    monkeypatch.chdir("elsewhere")
+    commands.run("copied/config.yaml")
+    again = record_of("config/0")
+    for same in ("config_hash", "settings", "inputs", "scores"):
+        assert again[same] == record[same], same
+    assert json.loads(Path("results/config/0/split.json").read_text()) == parts
+
+
+@pytest.mark.slow
+def test_two_configurations_have_functions_in_files_of_one_name(folder: Path, commands: Commands) -> None:
+    for seed, name in enumerate(("one", "two")):
+        write_graphs(seed)
+        Path(name).mkdir()
+        Path("data.pt").rename(f"{name}/data.pt")
+        made = f"import torch\ndef graphs():\n    return torch.load('{name}/data.pt')\n"
+        Path(name, "made.py").write_text(made)
+        Path(name, f"{name}.yaml").write_text(GRAPHS.replace("path: data.pt", "function: 'made.py:graphs'"))
+        commands.run(f"{name}/{name}.yaml")
+    assert record_of("one/0")["data"]["fingerprint"] != record_of("two/0")["data"]["fingerprint"]
+    groups = "".join(f"  - {{configs: [{name}/{name}.yaml], label: {name}}}\n" for name in ("one", "two"))
+    Path("both.yaml").write_text(f"sweep: {{name: both, seeds: 1}}\ngroups:\n{groups}")
+    assert sweep(["both.yaml"]) == 0, "finished runs are compared with what each file makes"
 
 
 def test_a_sweep_compares_its_finished_runs_with_todays_data(
@@ -389,3 +423,9 @@ def test_a_dumped_inference_makes_itself_again(folder: Path, commands: Commands)
     line = commands.run("coins.yaml", *INFERENCE, "results/coins/0")
     again = commands.run("results/coins-inference-only/0/config.yaml", "out_dir", "again", "name_tag", "tagged")
     assert (again["run_dir"], again["test"]) == ("again/coins-tagged-inference-only/0", line["test"])
+    labels = np.array([int(graph["y"]) for graph in torch.load("data.pt")])
+    with np.load(Path(line["run_dir"], "predictions.npz")) as file:
+        graphs = {part: file[f"{part}_graph"] for part in ("train", "val", "test")}
+        assert sorted(np.concatenate([*graphs.values()]).tolist()) == list(range(40))
+        for part, numbers in graphs.items():
+            assert labels[numbers].tolist() == file[f"{part}_true"].reshape(-1).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -84,6 +85,11 @@ class Config:
         tree.seed, tree.dataset.split_index, tree.run_multiple_splits = seed, split_index, []
         tree.freeze()
         return replace(self, tree=tree)
+
+    def beside(self, name: str) -> Path:
+        """A file that a key names: beside the configuration, where runs keep theirs, else from the current folder."""
+        neighbor = Path(self.file).parent / name
+        return neighbor if neighbor.is_file() else Path(name).expanduser()
 
     def plain(self) -> dict[str, Any]:
         """The complete configuration as nested dictionaries."""

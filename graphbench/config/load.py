@@ -123,9 +123,7 @@ def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
     code = {}
     sources, where = leaves.get("plugins", ([], ""))
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
-        neighbor = path.parent / source
-        found = str(neighbor) if source.endswith(".py") and neighbor.is_file() else source
-        code[source] = plug_ins.plugin_source(plug_ins.load_plugin(found, where))
+        code[source] = plug_ins.plugin_source(plug_ins.load_plugin(source, where, path.parent))
     return code
 
 

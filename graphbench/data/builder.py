@@ -25,6 +25,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from graphbench import registry
 from graphbench.data.card import DatasetCard
 from graphbench.data.files.raw_files import unreadable
@@ -46,18 +48,38 @@ class LoadedDataset:
         card: the declared card, or the measured one where nothing was declared.
         published: splits that came with the data, by split mode (``standard``, ``geom-gcn``, ``folds``); each entry
             is chosen by ``dataset.split_index``, or is a recipe that draws a split from the seed.
-        code: user's function that made the graphs -> sha256 of its source.
+        code: file or module of the user's function that made the graphs -> its source.
     """
 
     store: GraphStore
     card: DatasetCard
     published: Mapping[str, Published] = field(default_factory=dict)
-    code: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:
         """Number of examples that a split divides: graphs, or nodes or pairs that have targets when transductive."""
         return num_examples(self.store, self.card.transductive)
+
+    def rows_of(self, part: Tensor) -> dict[str, Tensor]:
+        """Numbers in the data set of what a row of predictions on some examples is of: ``graph``, ``node``, ``pair``.
+
+        Args:
+            part: numbers of examples, as a split has them.
+
+        Returns:
+            Columns (R,): ``graph`` of graphs; ``graph`` and ``node``, its number inside it, of nodes; ``pair`` of the
+            pairs of one graph. None of pairs inside many graphs, among which negative ones may be drawn anew.
+        """
+        if self.store.y_level == "pair":
+            return {"pair": part} if self.card.transductive else {}
+        if self.store.y_level == "graph":
+            return {"graph": part}
+        if not self.card.transductive:
+            graph, node = self.store.nodes_of(part)
+            return {"graph": graph, "node": node}
+        graph, node = self.store.nodes_of(range(self.store.num_graphs))
+        return {"graph": graph[part], "node": node[part]}
 
 
 class DatasetBuilder(ABC):

@@ -20,6 +20,7 @@ class DatasetContext:
         train_percent: ``prep.train_percent``, under ``compat: exphormer`` only.
         add_reverse_edges: ``prep.add_reverse_edges``, likewise.
         add_self_loops: ``prep.add_self_loops``, likewise.
+        folder: folder of the configuration, where files that it names are looked for first.
     """
 
     name: str = UNSET
@@ -30,3 +31,4 @@ class DatasetContext:
     train_percent: float = UNSET
     add_reverse_edges: bool = UNSET
     add_self_loops: bool = UNSET
+    folder: str = UNSET

@@ -211,6 +211,13 @@ class GraphStore:
         sizes = self.sizes if graphs is None else self.sizes[_int64(graphs)]
         return int(sizes.max()) if sizes.numel() else 0
 
+    def nodes_of(self, graphs: Indices) -> tuple[Tensor, Tensor]:
+        """Number of the graph of every node of the given graphs, and that of the node inside it: (R,) int64 each."""
+        numbers = _int64(graphs)
+        counts = self.sizes[numbers]
+        first = counts.cumsum(0) - counts
+        return numbers.repeat_interleave(counts), torch.arange(int(counts.sum())) - first.repeat_interleave(counts)
+
     def degree_histogram(self, graphs: Indices | None = None) -> tuple[int, ...]:
         """Entry d is the number of nodes with d incoming edges, over the given graphs (default: all)."""
         chosen = GraphSelection(_int64(range(self.num_graphs) if graphs is None else graphs).numpy(), self.device)

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
+from pathlib import Path
 
 from torch import Tensor
 
@@ -48,6 +49,7 @@ def dataset_builder(config: Config) -> DatasetBuilder:
         task_type=dataset.task_type,
         transductive=dataset.transductive,
         slic_compactness=dataset.slic_compactness,
+        folder=str(Path(config.file).parent),
     )
     if config.tree.compat == "exphormer":
         context = dataclasses.replace(context, **{name: config.tree.prep[name] for name in _NODE_SET_KEYS})
@@ -230,7 +232,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         seed=seed,
         fold_seed=FOLD_SEED if dataset.split_seed is None else dataset.split_seed,
         sizes=dataset.split,
-        split_file=dataset.split_file or None,
+        split_file=config.beside(dataset.split_file) if dataset.split_file else None,
         published=loaded.published,
     )
     modes, where = loaded.card.split_modes, config.where("dataset.split_mode")

@@ -2,8 +2,8 @@
 
 RUN is ``results/<config>`` (the mean over its runs, with deviations) or ``results/<config>/<run>``. DATA is what
 ``dataset.custom`` reads: a file, a folder with ``nodes.csv`` and ``edges.csv``, or ``file.py:function``; targets are
-not needed. Of one run DATA may also be ``train``, ``val`` or ``test``: the examples of its split. ``--out`` is .csv,
-.npz or .parquet, with a line per graph (or node).
+not needed. Of one run DATA may also be ``train``, ``val`` or ``test``: the examples of its split, with their numbers in
+the data set and their targets. ``--out`` is .csv, .npz or .parquet, with a line per graph (or node).
 
 ``--calibrate`` adds what the prediction leaves open: probabilities after temperature scaling, and sets of classes
 (``set_k``) or intervals (``lower_k``, ``upper_k``) that hold ``--coverage`` of the true targets.

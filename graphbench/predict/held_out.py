@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from graphbench.errors import UserError
 from graphbench.factory.data import encode
@@ -21,18 +20,16 @@ class HeldOut(NamedTuple):
     """Predictions on the common validation examples of runs.
 
     Attributes:
-        predictions: R rows.
-        targets: (R,) classes, or (R, K) values or labels.
+        predictions: R rows, with their targets.
         note: why they are fewer than those of a run, as a sentence; empty where they are not.
     """
 
     predictions: Predictions
-    targets: Tensor
     note: str
 
 
 def held_out(trained: TrainedModel) -> HeldOut:
-    """Predictions on the common validation examples of the runs, and their targets.
+    """Predictions on the common validation examples of the runs.
 
     Args:
         trained: models whose folders are read, and the data of the training with them.
@@ -60,9 +57,6 @@ def held_out(trained: TrainedModel) -> HeldOut:
             "name one run, or graphs with targets; runs of one dataset.split_seed have all of them in common."
         )
     examples, store = torch.from_numpy(common), encode(first.config, first.raw).store
-    assert store.y is not None
     if first.raw.card.transductive:
-        return HeldOut(trained.of_store(store).of_rows(examples), store.y[examples], note)
-    targets = store.gather(examples).y
-    assert targets is not None
-    return HeldOut(trained.of_store(store, common.tolist()), targets, note)
+        return HeldOut(trained.of_store(store).of_rows(examples), note)
+    return HeldOut(trained.of_store(store, common.tolist()), note)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.splits import without_target
 from graphbench.errors import UserError
 from graphbench.runs import atomic
 
@@ -25,11 +26,13 @@ class Predictions:
     Attributes:
         task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
-        graph: (R,) number of the graph, from 0.
+        graph: (R,) number of the graph, from 0: among those given, or of the examples of a split in the data set.
         node: (R,) number of the node inside its graph; None for one row per graph.
         threshold: threshold of :class:`~graphbench.predict.calibration.Calibration`: (K,) half widths of the
             intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
         label_threshold: probability above which a label of a binary or multilabel task is 1 (``model.thresh``).
+        y: (R,) classes, or (R, K) labels or values: the targets of the examples of a split; NaN or a negative class
+            where there is none. None of new graphs.
     """
 
     task_type: str
@@ -38,6 +41,7 @@ class Predictions:
     node: Tensor | None = None
     threshold: Tensor | None = None
     label_threshold: float = 0.5
+    y: Tensor | None = None
 
     @property
     def of_runs(self) -> Tensor:
@@ -109,17 +113,22 @@ class Predictions:
 
     def of_rows(self, rows: Tensor | slice) -> Predictions:
         """Those of some rows."""
-        node = None if self.node is None else self.node[rows]
-        return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node)
+        node, y = (None if column is None else column[rows] for column in (self.node, self.y))
+        return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node, y=y)
 
     def columns(self) -> dict[str, np.ndarray]:
         """Columns by name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
 
-        Calibrated regressions have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
+        Examples of a split have ``y``, of several labels or values ``y_k``, after their numbers. Calibrated regressions
+        have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
         """
         named = {"graph": self.graph.numpy()}
         if self.node is not None:
             named["node"] = self.node.numpy()
+        if self.y is not None:
+            targets = self.y.reshape(len(self.y), -1)
+            alone = targets.shape[1] == 1
+            named |= {"y" if alone else f"y_{k}": column.numpy() for k, column in enumerate(targets.unbind(1))}
         if self.task_type not in ("regression", "classification_multilabel"):
             named["label"] = self.label.numpy()
         what = "value" if self.task_type == "regression" else "probability"
@@ -163,5 +172,14 @@ def _csv(columns: dict[str, np.ndarray]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    writer.writerows(zip(*(_cells(name, column) for name, column in columns.items()), strict=True))
     return out.getvalue()
+
+
+def _cells(name: str, column: np.ndarray) -> list[Any]:
+    """Values of a column; a target that is missing is an empty cell."""
+    cells: list[Any] = column.tolist()
+    if name != "y" and not name.startswith("y_"):
+        return cells
+    missing = without_target(torch.from_numpy(column)).tolist()
+    return ["" if absent else cell for cell, absent in zip(cells, missing, strict=True)]

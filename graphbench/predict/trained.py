@@ -116,7 +116,8 @@ class TrainedModel:
 
         Args:
             graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed. Of one run also
-                ``train``, ``val`` or ``test``: the examples of its split, for which the data of the training is read.
+                ``train``, ``val`` or ``test``: the examples of its split, for which the data of the training is read;
+                they have their numbers in the data set and their targets.
             device: device that the models compute on.
             batch_size: graphs at a time; default: that of the training.
 
@@ -215,11 +216,9 @@ class TrainedModel:
             with torch.no_grad():
                 outputs.append(torch.cat([model.to(device)(batch).float().cpu() for batch in batches]))
         runs = torch.stack([output.reshape(len(output), -1) for output in outputs])
-        per_node = self.info.task == "node"
-        sizes = store.sizes[list(chosen)] if per_node else torch.ones(len(chosen), dtype=torch.int64)
-        graph = torch.repeat_interleave(torch.arange(len(chosen)), sizes)
-        node = torch.cat([torch.arange(count) for count in sizes.tolist()]) if per_node else None
-        return Predictions(self.info.task_type, runs, graph, node, label_threshold=self.config.tree.model.thresh)
+        graph, node = store.nodes_of(chosen) if self.info.task == "node" else (torch.tensor([*chosen]), None)
+        y = None if store.y is None else store.y[graph if node is None else store.node_ptr[graph] + node]
+        return Predictions(self.info.task_type, runs, graph, node, label_threshold=self.config.tree.model.thresh, y=y)
 
     def calibrate(self, graphs: Any = None, *, coverage: float = 0.9) -> Calibration:
         """Temperature and threshold, for ``calibration.of(model.predict(new_graphs))``.
@@ -237,7 +236,8 @@ class TrainedModel:
 
             known = held_out(self)
             try:
-                return Calibration.measured(known.predictions, known.targets, coverage)
+                assert known.predictions.y is not None
+                return Calibration.measured(known.predictions, known.predictions.y, coverage)
             except UserError as error:
                 raise UserError(f"{error} {known.note}".rstrip()) from None
         records = graph_list(graphs)

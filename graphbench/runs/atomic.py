@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     temporary = _temporary(path)
     try:
-        with naming(path), temporary.open("xb") as file:
+        with _as(path, temporary), temporary.open("xb") as file:
             _remove_abandoned(path, temporary)
             yield file
             file.flush()
@@ -40,6 +40,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink()
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def _as(path: Path, temporary: Path) -> Iterator[None]:
+    """Lets errors name what somebody has asked for, not the name that it is written under."""
+    try:
+        with naming(path):
+            yield
+    except OSError as error:
+        if error.filename is not None:
+            error.filename = str(error.filename).replace(str(temporary), str(path))
+        raise
 
 
 def _move(temporary: Path, path: Path) -> None:
@@ -59,11 +71,11 @@ def making_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
-        with naming(path):
+        with _as(path, temporary):
             temporary.mkdir()
             _remove_abandoned(path, temporary)
             yield temporary
-            _move(temporary, path)
+        _move(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

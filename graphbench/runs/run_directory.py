@@ -176,7 +176,7 @@ class RunDirectory:
             name: path as the configuration has it; one that is absolute or leaves the folder is found without.
             content: content of the file.
         """
-        path = Path(name)
+        path = Path(name).expanduser()
         if self.writer and not path.is_absolute() and ".." not in path.parts:
             (self.path / path).parent.mkdir(parents=True, exist_ok=True)
             with atomic.replacing(self.path / path) as file:

@@ -73,11 +73,13 @@ def _check_entry(entry: PlannedEntry, loaded: LoadedDataset, overwrite: bool) ->
 
 
 def _data_settings(planned: PlannedEntry) -> str:
-    """Settings that a data set is read by."""
-    tree = planned.checked.config.tree
+    """Settings that a data set is read by, and which of several files of one name its function is in."""
+    config = planned.checked.config
+    tree, function = config.tree, config.component_args("dataset", "custom").get("function") or ""
     values = flat({"dataset": tree.dataset, "prep": tree.prep, "compat": tree.compat, "head": tree.gnn.head})
     neutral = ("dataset.split", "dataset.node_encoder", "dataset.edge_encoder")  # what is done with the graphs later
-    return json.dumps({key: value for key, value in values.items() if not key.startswith(neutral)})
+    settings = {key: value for key, value in values.items() if not key.startswith(neutral)}
+    return json.dumps([settings, str(config.beside(function.rpartition(":")[0]))])
 
 
 def finished_runs(checked: Checked) -> frozenset[int]:

@@ -45,9 +45,9 @@ def _legend(table: SweepTable) -> list[str]:
     notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
     if table.baseline is not None:
         notes.append(
-            f"against {table.baseline}: two-sided t-test over the runs, paired where both have the same several splits, "
-            "else Welch's, not corrected for the number of comparisons; better or worse where p < "
-            f"{SIGNIFICANT}."
+            f"against {table.baseline}: two-sided t-test over the runs, paired where both have the same several "
+            "splits, else Welch's, not corrected for the number of comparisons; better or worse where "
+            f"p < {SIGNIFICANT}."
         )
     return notes
 

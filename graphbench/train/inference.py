@@ -47,6 +47,7 @@ class Inference:
         loaders: batches of all splits.
         folder: run directory, where results are written.
         best_epoch: best epoch of the run that the parameters come from.
+        rows: by split, columns of numbers (R,) that say what the predictions are of, by name.
     """
 
     fabric: Fabric
@@ -55,11 +56,13 @@ class Inference:
     loaders: DataLoaders
     folder: Path
     best_epoch: int
+    rows: Mapping[str, Mapping[str, Tensor]]
 
     def scores(self) -> Outcome:
         """Loss and metrics of every split; ``predictions.npz`` holds ``<split>_pred`` and ``<split>_true``.
 
-        Rows are in the order of the split's examples, with several processes as with one.
+        ``<split>_graph``, ``<split>_node`` or ``<split>_pair`` are :attr:`rows`. All are in the order of the split's
+        examples, with several processes as with one.
         """
         start = time.perf_counter()
         predictions = self._evaluate()
@@ -67,6 +70,7 @@ class Inference:
         for split, of_split in predictions.items():
             arrays[f"{split}_pred"] = _array(of_split.buffer.preds)
             arrays[f"{split}_true"] = _array(of_split.buffer.trues)
+            arrays |= {f"{split}_{name}": numbers.numpy() for name, numbers in self.rows[split].items()}
         self._write("predictions.npz", arrays)
         return self._outcome("inference-only", predictions, start)
 

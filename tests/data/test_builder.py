@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 from graphbench import registry
 from graphbench.data.builder import DatasetBuilder, DatasetCollection, LoadedDataset
@@ -89,6 +91,22 @@ def test_a_collection_builds_its_members(name: str, own: str) -> None:
     assert (collection.builder.name, collection.builder.colours) == (own, 3)
     assert collection.card == Family("small").card
     assert isinstance(collection.load(Roots.from_environment("nowhere")), LoadedDataset)
+
+
+def test_rows_of_predictions_are_numbered_as_in_the_data_set() -> None:
+    contacts = Contacts("small").load(Roots.from_environment("nowhere"))
+    store, part = contacts.store.replace(y=None, y_level="node"), torch.tensor([2, 0])
+    both = contacts.card.replace(task="node", transductive=True)
+    nodes = dataclasses.replace(contacts, store=store).rows_of(part)
+    assert nodes["graph"].tolist() == [2] * 8 + [0] * 6
+    assert nodes["node"].tolist() == [*range(8), *range(6)]
+    seen_whole = dataclasses.replace(contacts, store=store, card=both).rows_of(torch.tensor([7, 5]))
+    assert {name: column.tolist() for name, column in seen_whole.items()} == {"graph": [1, 0], "node": [1, 5]}
+    graphs = dataclasses.replace(contacts, store=store.replace(y_level="graph")).rows_of(part)
+    assert (list(graphs), graphs["graph"].tolist()) == (["graph"], [2, 0])
+    assert contacts.rows_of(part) == {}, "negative pairs are drawn anew"
+    pairs = dataclasses.replace(contacts, card=both).rows_of(part)
+    assert (list(pairs), pairs["pair"].tolist()) == (["pair"], [2, 0])
 
 
 @pytest.mark.parametrize("name", ["small", "any-", "none"])

@@ -202,7 +202,10 @@ def test_embeddings_are_what_the_head_reads_whatever_the_batches(
     assert set(arrays) == {"nodes", "graph", "node"} | ({"graphs"} if states.graphs is not None else set())
     torch.testing.assert_close(torch.from_numpy(arrays["nodes"]), states.nodes)  # of the same ten graphs
     model.predict(graphs).write(tmp_path / "b.csv")
-    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    of_split, new = ([*csv.DictReader((tmp_path / name).read_text().splitlines())] for name in ("a.csv", "b.csv"))
+    targets = torch.cat([graph.y.reshape(-1) for graph in graphs]).tolist()
+    assert [float(row.pop("y")) for row in of_split] == targets
+    assert of_split == [row | {"graph": str(30 + int(row["graph"]))} for row in new], "numbers in the data set"
     assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 'a.npz'}: Embeddings(head: nodes (69, 16)")
     before = set(Path().iterdir())
     assert main(["predict", "results/rings/0", "test", "--embeddings", str(tmp_path / "a.npz")]) == 0
@@ -311,7 +314,16 @@ def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: 
     assert part.nodes is not None
     assert 0 < len(part.nodes) < 60
     torch.testing.assert_close(part.nodes, whole.nodes[part.node])
-    torch.testing.assert_close(model.predict("val").runs[0], model.predict([graph]).runs[0][part.node])
+    predictions = model.predict("val")
+    torch.testing.assert_close(predictions.runs[0], model.predict([graph]).runs[0][part.node])
+    assert torch.equal(predictions.y, graph.y[predictions.node])
+    again = load_config(
+        Path(line["run_dir"], "config.yaml"), ["train.mode", "inference-only", "pretrained.dir", line["run_dir"]]
+    )
+    with np.load(Path(graphbench.run(again)["run_dir"], "predictions.npz")) as file:
+        assert torch.equal(torch.from_numpy(file["val_node"]), predictions.node)
+        assert not file["val_graph"].any()
+        assert file["val_pred"] == pytest.approx(predictions.runs[0].numpy(), abs=1e-6)
     examples = model.examples("val")
     assert model.examples(examples) is examples, "made once, for all that follows"
     assert torch.equal(model.predict(examples).values, model.predict("val").values)
@@ -470,6 +482,12 @@ def test_kinds_of_targets(tmp_path: Path) -> None:
     assert dataclasses.replace(binary, label_threshold=0.2).label.tolist() == [1, 1]
     assert dataclasses.replace(binary, label_threshold=0.9).label.tolist() == [0, 0]
     assert "label" not in labels.columns()
+    dataclasses.replace(labels, y=torch.tensor([[1.0, float("nan")], [0.0, 1.0]])).write(tmp_path / "labels.csv")
+    dataclasses.replace(binary, y=torch.tensor([-1, 0])).write(tmp_path / "binary.csv")
+    for name, cells in (("labels", ["0,1.0,,0.8", "1,0.0,1.0,0.2"]), ("binary", ["0,,1,", "1,0,0,"])):
+        head, *rows = (tmp_path / f"{name}.csv").read_text().splitlines()
+        assert head.startswith({"labels": "graph,y_0,y_1,probability_0,", "binary": "graph,y,label,"}[name])
+        assert all(map(str.startswith, rows, cells)), (rows, "what is missing is an empty cell")
     with pytest.raises(ValueError, match="no probabilities"):
         _ = Predictions("regression", torch.zeros(1, 2, 1), graph).probability
     with pytest.raises(UserError, match="allowed endings"):

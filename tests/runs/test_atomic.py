@@ -71,6 +71,21 @@ def test_a_folder_in_the_way_is_told_by_its_own_name(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_what_cannot_be_written_is_told_by_its_own_name(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 250)  # its temporary name is too long
+    with pytest.raises(OSError, match="File name too long") as caught:
+        atomic.write_text(long, "text")
+    assert caught.value.filename == str(long)
+
+    def fill() -> None:
+        with atomic.making_folder(tmp_path / "model") as made:
+            (made / "none/a.txt").write_text("a")
+
+    with pytest.raises(FileNotFoundError) as caught:
+        fill()
+    assert caught.value.filename == str(tmp_path / "model/none/a.txt")
+
+
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "model"
 

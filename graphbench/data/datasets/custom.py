@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import logging
 import re
@@ -63,6 +62,7 @@ class CustomGraphs(DatasetBuilder):
         task_type: ``dataset.task_type``.
         transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
             means nothing for graph tasks, as in GraphGPS.
+        folder: folder where the file of ``function`` is looked for first.
         path: file written by ``torch.save``; folder with ``nodes.csv`` and ``edges.csv``; ``.csv`` with a column
             ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`); ``hf://user/name`` or a folder of
             ``save_to_disk`` (:mod:`graphbench.data.hub_graphs`).
@@ -81,6 +81,7 @@ class CustomGraphs(DatasetBuilder):
         task_type: FromContext[str],
         transductive: FromContext[bool],
         *,
+        folder: FromContext[str] = ".",
         path: str | None = None,
         function: str | None = None,
         metric: str | None = None,
@@ -96,7 +97,7 @@ class CustomGraphs(DatasetBuilder):
         super().__init__(name)
         self.task, self.task_type = task, task_type
         self.transductive = transductive and task == "node"
-        self.path, self.function = path, function
+        self.path, self.function, self.folder = path, function, Path(folder)
         self.metric = metric or _DEFAULT_METRIC.get(task_type, "accuracy")
         self.maximize = bool(registry.lookup(registry.METRICS, self.metric).maximize)
         self.types = {"node": node_types, "edge": edge_types}
@@ -109,15 +110,15 @@ class CustomGraphs(DatasetBuilder):
     def load(self, roots: Roots) -> LoadedDataset:
         """Reads the file or calls the function, and measures; masks of one graph are ``standard`` splits."""
         where = self.path if self.path is not None else str(self.function)
-        graphs, code = read_graphs(where, is_function=self.path is None)
+        graphs, code = read_graphs(where, is_function=self.path is None, folder=self.folder)
         return self.measure(graphs, code)
 
-    def measure(self, graphs: Sequence[GraphLike], code: Mapping[str, str] | None = None) -> LoadedDataset:
+    def measure(self, graphs: Sequence[GraphLike], code: Mapping[str, bytes] | None = None) -> LoadedDataset:
         """A store of the graphs, a card of what they look like, and the splits that they carry.
 
         Args:
             graphs: graphs, at least one.
-            code: hash of the source that made them, by its name.
+            code: the source that made them, by its name.
 
         Raises:
             UserError: they do not fit each other or the task.
@@ -168,11 +169,13 @@ class CustomGraphs(DatasetBuilder):
         """Refuses what is no number of a class: below 0, or so large that it is an identifier."""
         least, most = NO_TARGET if self.transductive else 0, max(len(y), _FEW_CLASSES) - 1
         most = 1 if self.task_type == "classification_binary" else most
-        wrong = y[(y < least) | (y > most)]
-        if len(wrong):
+        wrong = (y < least) | (y > most)
+        if bool(wrong.any()):
+            number = int(wrong.int().argmax())
+            limit = f" (at most {most} here)" if y[number] > most else ""
             raise UserError(
-                f"{where}: task_type '{self.task_type}' numbers its classes from 0 (at most {most} here), 'y' has "
-                f"{int(wrong[0])}."
+                f"{where}: task_type '{self.task_type}' numbers its classes from 0{limit}, 'y' of {self.task} {number} "
+                f"is {int(y[number])}."
             )
         empty = [number for number, count in enumerate(torch.bincount(y[y >= 0]).tolist()) if not count]
         if empty:
@@ -241,12 +244,15 @@ def _misspelt(graph: GraphLike) -> list[tuple[str, str]]:
     return [(name, meant) for name in given if name not in _READ and (meant := nearest(name, absent)) is not None]
 
 
-def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[GraphLike], dict[str, str]]:
-    """The graphs of a file or of a function, and the hash of the function's source by its name.
+def read_graphs(
+    source: str, *, is_function: bool | None = None, folder: Path | None = None
+) -> tuple[list[GraphLike], dict[str, bytes]]:
+    """The graphs of a file or of a function, and the function's source by its name.
 
     Args:
         source: a file, or ``file.py:name`` or ``module:name``.
         is_function: which of them; None: a function where it has a colon and there is no such file.
+        folder: folder where ``file.py`` is looked for first.
 
     Raises:
         UserError: it holds no graphs.
@@ -255,7 +261,7 @@ def read_graphs(source: str, *, is_function: bool | None = None) -> tuple[list[G
     if is_function is None:
         is_function = ":" in source and not path.exists() and not is_hub(source)
     if is_function:
-        content, code = _call(source)
+        content, code = _call(source, folder)
     elif is_hub(source):
         content, code = read_hub(source), {}
     else:
@@ -288,12 +294,12 @@ def _read_file(path: Path) -> Any:
         ) from error
 
 
-def _call(function: str) -> tuple[Any, dict[str, str]]:
-    """The graphs, and the hash of the source that made them."""
+def _call(function: str, folder: Path | None) -> tuple[Any, dict[str, bytes]]:
+    """The graphs, and the source that made them."""
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
-    module = plug_ins.load_plugin(source, "dataset.custom.function")
+    module = plug_ins.load_plugin(source, "dataset.custom.function", folder)
     called = vars(module).get(name)
     if not callable(called):
         functions = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
@@ -303,4 +309,4 @@ def _call(function: str) -> tuple[Any, dict[str, str]]:
         inspect.signature(called).bind()
     except TypeError as error:
         raise UserError(f"dataset.custom.function: {function} is called without arguments: {error}.") from None
-    return called(), {source: hashlib.sha256(plug_ins.plugin_source(module)).hexdigest()}
+    return called(), {source: plug_ins.plugin_source(module)}
