@@ -207,10 +207,10 @@ def test_the_function_that_makes_the_graphs_counts_and_is_kept_with_the_split(
         Path(original).unlink()
     monkeypatch.chdir("elsewhere")
     commands.run("copied/config.yaml")
-    again = record_of("config/0")
+    again = record_of("made/0")
     for same in ("config_hash", "settings", "inputs", "scores"):
         assert again[same] == record[same], same
-    assert json.loads(Path("results/config/0/split.json").read_text()) == parts
+    assert json.loads(Path("results/made/0/split.json").read_text()) == parts
 
 
 @pytest.mark.slow
