@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 # Huge pages for tensors of 2 MiB and more (docs/performance.md); PyTorch reads it before its first allocation.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-# A thread that waits for the others computes for milliseconds before it sleeps, and on a shared machine it computes on the
-# core that one of them is waiting for (docs/performance.md). OpenMP reads it when PyTorch is imported.
+# A thread that waits for others computes for milliseconds before it sleeps, and on a shared machine it computes on the
+# core that one of them is waiting for (docs/performance.md). OpenMP reads this when PyTorch is imported.
 if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.1.0"
 __all__ = ["build_model", "encode", "load_config", "load_run", "nn", "ops", "read_data", "run"]

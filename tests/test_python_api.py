@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,3 +73,15 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
     assert {"build_model", "load_config", "run"} <= set(dir(graphbench))
     with pytest.raises(AttributeError, match="module 'graphbench' has no attribute 'model'"):
         _ = graphbench.model
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_threads_that_wait_sleep_soon_unless_somebody_chose(given: dict[str, str], kept: str | None) -> None:
+    clean = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    program = "import os, graphbench; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=clean | given, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(kept)
