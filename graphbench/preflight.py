@@ -16,11 +16,12 @@ from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
 from graphbench.config.config import flat
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
 from graphbench.factory.model import build_model, layer_names, without_effect
-from graphbench.factory.pretrained import INFERENCE_MODES, adopt_pretrained
+from graphbench.factory.pretrained import adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task, check_ranking
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule

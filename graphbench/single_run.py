@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from graphbench.config import Config
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits, without_target
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import layer_names
 from graphbench.factory.parts import Parts, assemble
-from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
 from graphbench.preflight import Checked, count_parameters
@@ -134,9 +134,8 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
         # Of one graph's nodes those in a split: the others may have no targets.
         task.check_targets(y[torch.cat(list(splits.parts().values()))] if card.transductive else y)
     by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
-    if not by_rows or info.metric not in task.metrics or info.task_type == "subtoken_prediction":
-        return
-    if config.tree.metric_best == "loss":
+    selects = by_rows and info.metric in task.metrics and not config.selects_by_loss
+    if not selects or info.task_type == "subtoken_prediction":
         return
     scores = torch.rand(len(splits.val), info.out_dim, generator=torch.Generator().manual_seed(0))
     task.evaluate(scores, y[splits.val], only=[info.metric], loss=False)

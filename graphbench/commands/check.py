@@ -65,7 +65,7 @@ def _print_costs(config: Config) -> None:
 
     summary = describe(config)
     held = summary.params * 4 * (2 + _kept_per_parameter(config))
-    selected_by = "loss" if config.tree.metric_best == "loss" else summary.metric
+    selected_by = "loss" if config.selects_by_loss else summary.metric
     print(f"\nhash {config.hash}; {summary.dataset}, best epoch by validation {selected_by}")
     print(f"layers: {', '.join(summary.layers)}")
     print(

@@ -78,6 +78,11 @@ class Config:
         """Twelve hex digits over the settings."""
         return settings_hash(self.settings)
 
+    @property
+    def selects_by_loss(self) -> bool:
+        """Whether the best epoch is that of the lowest validation loss, not that of the best metric."""
+        return bool(self.tree.metric_best == "loss")
+
     def of_run(self, seed: int, split_index: int) -> Config:
         """The configuration of one run alone: loaded from a file, it makes this run again, and no other."""
         tree = self.tree.clone()

@@ -27,6 +27,7 @@ from graphbench.config.config import Config, nested
 from graphbench.config.foreign_names import our_key
 from graphbench.config.key import Key
 from graphbench.config.layer_type import component_names
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.values import check
 from graphbench.config.yaml_files import COMMAND_LINE, Leaves, parse_overrides, read_file
@@ -112,9 +113,9 @@ def _base_name(path: Path, leaves: Leaves) -> str:
         name, run_id, seed = (str(record[key]) for key in ("config", "run_id", "seed"))
     except (OSError, ValueError, LookupError, TypeError):
         return path.stem
-    for key in ("train.mode", "name_tag"):  # both are appended to it anew
-        if appended := leaves.get(key, ("", ""))[0]:
-            name = name.removesuffix(f"-{appended}")
+    mode, tag = (leaves.get(key, ("", ""))[0] for key in ("train.mode", "name_tag"))  # both are appended to it anew
+    name = name.removesuffix(f"-{mode}") if mode in INFERENCE_MODES else name
+    name = name.removesuffix(f"-{tag}") if tag else name
     return name if run_id == seed else f"{name}-split{run_id}"  # one of several splits, with the same seed
 
 

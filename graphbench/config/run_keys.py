@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 
+INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
+"""Values of ``train.mode`` that apply a trained model."""
+
 _RESUMES = "unfinished runs always resume here"
 
 TOP = {
@@ -77,7 +80,7 @@ TRAIN = {
     "mode": Key(
         "custom",
         "custom (train), inference-only, PCQM4Mv2-inference, or log-attn-weights; standard is the same as custom",
-        allowed=("custom", "standard", "inference-only", "PCQM4Mv2-inference", "log-attn-weights"),
+        allowed=("custom", "standard", *INFERENCE_MODES),
     ),
     "batch_size": Key(16, "graphs per batch; of a sampler: nodes, pairs, edges, walks or clusters", minimum=1),
     "batching": Key(

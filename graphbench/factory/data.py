@@ -277,7 +277,7 @@ def _check_card(config: Config, card: DatasetCard) -> None:
     tree = config.tree
     dataset = tree.dataset
     direction = "argmax" if card.maximize else "argmin"
-    if tree.metric_best == "loss":
+    if config.selects_by_loss:
         direction = "argmin"
         if tree.metric_agg == "argmax":
             raise UserError(

@@ -11,6 +11,7 @@ from torch import nn
 from yacs.config import CfgNode
 
 from graphbench.config import Config, load_config
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError
 from graphbench.train.pretrained import (
     check_configuration,
@@ -20,9 +21,6 @@ from graphbench.train.pretrained import (
     read_best,
     warnings,
 )
-
-INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
-"""Values of ``train.mode`` that apply a trained model."""
 
 _ARCHITECTURE_GROUPS = (
     "gt.",

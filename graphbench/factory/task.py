@@ -78,8 +78,8 @@ def check_ranking(config: Config, info: DataInfo, model: nn.Module, task: Task) 
     head = next((part for part in model.modules() if isinstance(part, Head)), None)
     scored = isinstance(head, EdgeHead) and head.decoding == "concat"  # by pair, ranks would need one pass per node
     computed = not scored and isinstance(head, HasStatistics)
-    selects = config.tree.metric_best != "loss"
-    if selects and isinstance(task.metrics.get(info.metric), StatisticMetric) and not computed:
+    ranks = isinstance(task.metrics.get(info.metric), StatisticMetric)
+    if ranks and not computed and not config.selects_by_loss:
         raise UserError(
             f"{config.where('metric_best')}: the epoch is chosen by {info.metric}, which the head computes: use "
             "gnn.head inductive_edge with model.edge_decoding dot or cosine_similarity, or another metric_best."

@@ -77,7 +77,7 @@ def build_schedule(config: Config, optimizer: Optimizer) -> Schedule:
 
 def build_settings(config: Config, info: DataInfo) -> TrainerSettings:
     """Settings of the trainer."""
-    optim, train, by_loss = config.tree.optim, config.tree.train, config.tree.metric_best == "loss"
+    optim, train, by_loss = config.tree.optim, config.tree.train, config.selects_by_loss
     filled = {field: f"optim.{field}" for field in ("max_epoch", "batch_accumulation", "clip_grad_norm_value")}
     with config_errors(config, "train.compile", "train.capture"):
         if train.compile and train.capture == "always":

@@ -170,8 +170,8 @@ def _configuration(name: str, folder: Path, *, named: bool) -> Configuration:
     """
     try:
         configuration = Configuration(name, folder, aggregate(folder))
-        if configuration.result.applies and not named:
-            return Configuration(name, folder, _left_out(folder, configuration.result.applies))
+        if configuration.result.inference_note and not named:
+            return Configuration(name, folder, _left_out(folder, configuration.result.inference_note))
         if configuration.result.runs:
             _ = (configuration.dataset, configuration.protocol, configuration.facts.cells())
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -64,9 +64,9 @@ class Aggregate:
         return self.runs[0].selected_by if self.runs else None
 
     @property
-    def applies(self) -> str:
+    def inference_note(self) -> str:
         """Why it is no row of a comparison: its runs applied trained models, which have rows of their own; or empty."""
-        mode = next((run.applies for run in self.runs if run.applies), "")
+        mode = next((run.inference_mode for run in self.runs if run.inference_mode), None)
         return f"applies a trained model (train.mode {mode})" if mode else ""
 
     def mean(self, split: str, name: str | None = None) -> Mean | None:

@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     temporary = _temporary(path)
     try:
-        with _as(path, temporary), temporary.open("xb") as file:
+        with _named_as(path, temporary), temporary.open("xb") as file:
             _remove_abandoned(path, temporary)
             yield file
             file.flush()
@@ -43,7 +43,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _as(path: Path, temporary: Path) -> Iterator[None]:
+def _named_as(path: Path, temporary: Path) -> Iterator[None]:
     """Lets errors name what somebody has asked for, not the name that it is written under."""
     try:
         with naming(path):
@@ -71,7 +71,7 @@ def making_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
-        with _as(path, temporary):
+        with _named_as(path, temporary):
             temporary.mkdir()
             _remove_abandoned(path, temporary)
             yield temporary

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from graphbench.config.config import flat
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.config.settings import describe_differences, settings_hash, settings_of
 from graphbench.runs import atomic, json_text
 from graphbench.runs.environment import changes, environment
@@ -209,10 +210,10 @@ class RunRecord:
         return "loss" if self.settings.get("metric_best") == "loss" else self.metric
 
     @property
-    def applies(self) -> str:
-        """Mode in which it applied the model of another run (``inference-only``); empty: it trained its own."""
-        mode = self.settings.get("train.mode", "custom")
-        return "" if mode in ("custom", "standard") else str(mode)
+    def inference_mode(self) -> str | None:
+        """Mode in which it applied the model of another run; None: it trained its own."""
+        mode = self.settings.get("train.mode")
+        return mode if mode in INFERENCE_MODES else None
 
     def score(self, split: str, name: str | None = None) -> float | None:
         """Value of a metric (default: ``metric``) in a split, None where it was not computed."""

@@ -94,27 +94,26 @@ def _main(options: argparse.Namespace) -> int:
         return plan(sweep, entries, trials=trials, overwrite=options.overwrite, together=options.together)
 
     planned = planned_now()
+    if options.dry_run:
+        for entry in planned:
+            print(_dry_line(sweep, entry))
+    _print_size(sweep, planned, trials)
     overwrite = options.overwrite and not options.dry_run
-    moved = set_aside(planned) if overwrite else []
-    notes: list[str] = []
+    if overwrite:
+        _print_moved(set_aside(planned))
     missing = any(entry.missing for entry in planned)
     if not options.dry_run and (missing or options.launcher != "slurm"):  # asking a queue how far it is reads no data
         from graphbench.sweeps.finished import check_finished
 
         notes, outdated = check_finished(planned, overwrite=overwrite)
-        if outdated:  # others may build on these
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        if outdated:
             planned = planned_now()
-            moved += [*outdated, *set_aside(planned)]
+            _print_moved([*outdated, *set_aside(planned)])  # those that build on them as well
+            _print_size(sweep, planned, trials)
     total = sum(entry.total for entry in planned)
     finished = sum(entry.done for entry in planned)
-    if options.dry_run:
-        for entry in planned:
-            print(_dry_line(sweep, entry))
-    _print_size(sweep, planned, trials)
-    for folder in moved:
-        print(f"moved aside: {folder}", file=sys.stderr)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
     items = [item for entry in planned for item in entry.missing]
     arrays = None
     if options.launcher == "slurm":
@@ -133,6 +132,11 @@ def _main(options: argparse.Namespace) -> int:
     _print_runs(sweep, [entry for entry in planned if not entry.search], progress, options.overrides)
     searches_complete = [_print_best_trial(entry.search) for entry in planned if entry.search]
     return FAILED if progress.failures or progress.elsewhere or not all(searches_complete) else 0
+
+
+def _print_moved(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        print(f"moved aside: {folder}", file=sys.stderr)
 
 
 def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | None) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError, unknown
-from graphbench.factory.pretrained import INFERENCE_MODES
 from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
 from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.sweeps.dependencies import base_run, bases_first

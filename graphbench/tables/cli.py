@@ -69,8 +69,8 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     for folder in configurations(folders):
         result = aggregate(folder)
         reasons = "; ".join(f"run {run_id} {reason}" for run_id, reason in result.left_out.items())
-        if result.applies and folder not in folders:
-            notes.append(f"{folder}: {result.applies}")
+        if result.inference_note and folder not in folders:
+            notes.append(f"{folder}: {result.inference_note}")
         elif result.runs:
             results.append(result)
             notes += [f"{folder}: {reasons}"] if reasons else []
@@ -121,8 +121,8 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
     of_baseline = [] if baseline is None else configurations([baseline])
     for folder in dict.fromkeys([*configurations(folders), *of_baseline]):
         result = aggregate(folder)
-        if result.applies and folder not in folders:
-            print(f"note: left out, {folder}: {result.applies}", file=sys.stderr)
+        if result.inference_note and folder not in folders:
+            print(f"note: left out, {folder}: {result.inference_note}", file=sys.stderr)
         elif result.runs:
             dataset = str(result.runs[0].data.get("name", "unnamed data"))
             split = "; ".join(Provenance.of(result.runs).split)

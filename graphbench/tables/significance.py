@@ -63,16 +63,16 @@ def paired(ours: Sequence[RunRecord], theirs: Sequence[RunRecord], metric: str) 
     Returns:
         None where runs do not come in pairs, all have one split, or no difference deviates from the others.
     """
-    from scipy.stats import ttest_rel
-
     here, there = _by_split(ours, metric), _by_split(theirs, metric)
     if len(here) != len(ours) or len(there) != len(theirs) or here.keys() != there.keys() or len(here) < 2:
         return None
-    pairs = [(here[split], there[split]) for split in here]
-    if len({ours - theirs for ours, theirs in pairs}) == 1:
+    differences = [here[split] - there[split] for split in here]
+    if len(set(differences)) == 1:
         return None
-    result = float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
-    return None if math.isnan(result) else result
+    from scipy.stats import ttest_1samp
+
+    p_value = float(ttest_1samp(differences, 0.0).pvalue)
+    return None if math.isnan(p_value) else p_value
 
 
 def _by_split(runs: Sequence[RunRecord], metric: str) -> dict[frozenset[str], float]:

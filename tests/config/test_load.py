@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from itertools import pairwise
@@ -330,3 +331,20 @@ def test_all_unknown_keys_are_one_message(tmp_path: Path, count: int) -> None:
     shown = min(count, 8)
     assert [(each[1], each[2]) for each in found[:shown] if each] == [(str(k + 2), str(k)) for k in range(shown)]
     assert lines[shown:] == (["... (12 keys in all)"] if count > 8 else [])
+
+
+@pytest.mark.parametrize(
+    ("config", "run_id", "text", "name"),
+    [
+        ("gcn-custom", "3", "train: {mode: custom}\n", "gcn-custom"),
+        ("gcn-wide-inference-only", "3", "train: {mode: inference-only}\nname_tag: wide\n", "gcn-wide"),
+        ("gcn", "7", "seed: 3\n", "gcn-split7"),
+    ],
+)
+def test_a_runs_own_file_has_the_name_of_the_run(
+    config: str, run_id: str, text: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    assert load_config(tmp_path / "config.yaml").name.startswith("config")
+    (tmp_path / "record.json").write_text(json.dumps({"config": config, "run_id": run_id, "seed": 3}))
+    assert load_config(tmp_path / "config.yaml").name == name
