@@ -11,6 +11,7 @@
     against a baseline. KEY VALUE as the sweep was called with. ``--details`` adds what the numbers come from.
     ``--best_of_grid`` has one row per grid, the point that is best on validation.
     ``--format csv`` has one line per cell.
+    For a paper of your own: ``--rows measured --percent --digits 2 --max_columns 8 --out table.tex``.
 
 ``graphbench tables RECORDS... --models [--baseline LABEL|FOLDER] [--details] [--format F] [--out FILE]``
     Models by data sets, without a sweep file: rows are the names of the configurations without the data set. The
@@ -42,8 +43,8 @@ from graphbench.tables.best_points import best_points
 from graphbench.tables.model_names import model_name
 from graphbench.tables.provenance import Provenance, plug_in_notes, trials_note
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_layout import details_table, main_tables
-from graphbench.tables.sweep_table import SweepTable, sweep_table
+from graphbench.tables.sweep_layout import ROWS, Layout, details_table, main_tables
+from graphbench.tables.sweep_table import NumberFormat, SweepTable, sweep_table
 from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
 
 if TYPE_CHECKING:
@@ -200,19 +201,22 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:
+    number_format = NumberFormat(options.percent, options.digits)
     if options.sweep is None:
         specs = model_specs(options.folders)
         if _is_folder(options.baseline) and options.baseline not in {spec.label for spec in specs}:
             specs = model_specs(options.folders, Path(options.baseline))
             options.baseline = str(Path(options.baseline))
-        return sweep_table("runs", specs, baseline=options.baseline)
+        return sweep_table("runs", specs, baseline=options.baseline, number_format=number_format)
     from graphbench.sweeps import read_sweep
 
     sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)
     specs, notes = cell_specs(sweep, options.records), list[str]()
     if options.best_of_grid:
         specs, notes = best_points(specs)
-    table = sweep_table(sweep.name, specs, published=sweep.published, baseline=options.baseline)
+    table = sweep_table(
+        sweep.name, specs, published=sweep.published, baseline=options.baseline, number_format=number_format
+    )
     return dataclasses.replace(table, notes=tuple(notes))
 
 
@@ -232,7 +236,8 @@ def _text(options: argparse.Namespace) -> str:
         print(f"note: runs of another configuration than the sweep's, not judged: {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
-    return FORMATS[options.format]([*main_tables(table), *([details_table(table)] if options.details else [])])
+    tables = main_tables(table, Layout(options.rows, options.max_columns))
+    return FORMATS[options.format]([*tables, *([details_table(table)] if options.details else [])])
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -258,6 +263,16 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--best_of_grid", action="store_true", help="with --sweep: one row per grid, its best point on validation"
     )
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
+    parser.add_argument(
+        "--rows", default=",".join(ROWS), metavar="KIND,...", help="rows of a model; default: %(default)s"
+    )
+    parser.add_argument("--percent", action="store_true", help="accuracies and other shares in percent")
+    parser.add_argument(
+        "--digits", type=int, choices=range(9), metavar="N", help="default: as published, else 4"
+    )
+    parser.add_argument(
+        "--max_columns", type=int, default=Layout.max_columns, metavar="N", help="columns of one table; default: 5"
+    )
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_intermixed_args(arguments)
@@ -274,6 +289,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--models takes folders (RECORDS...), not --sweep FILE")
     if options.best_of_grid and not options.sweep:
         parser.error("--best_of_grid needs --sweep FILE, which has the grid")
+    options.rows = tuple(options.rows.split(","))
+    for row in options.rows:
+        if row not in ROWS:
+            raise unknown("kind of row", row, ROWS, "--rows")
+    if options.max_columns < 1:
+        parser.error(f"--max_columns must be at least 1, got {options.max_columns}")
+    shown = (options.percent, options.digits, Layout(options.rows, options.max_columns))
+    if shown != (False, None, Layout()) and not (options.sweep or options.models):
+        parser.error("--rows, --percent, --digits and --max_columns need --sweep FILE or --models")
     compared = options.baseline or options.details
     if options.sweep is None and (options.records or (compared and not options.models)):
         parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")

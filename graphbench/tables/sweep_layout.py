@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.summary import STATISTICS, format_mean
@@ -17,15 +18,28 @@ from graphbench.tables.sweep_table import Cell, Column, SweepTable
 from graphbench.tables.text_table import TextCell, TextTable
 
 EMPTY = TextCell("")
-MAX_COLUMNS = 5
-"""Columns of one table: more do not fit a terminal or a page."""
+ROWS = ("measured", "published", "difference", "status", "baseline")
+"""Kinds of rows that a model may have."""
 
 
-def main_tables(table: SweepTable) -> list[TextTable]:
+@dataclass(frozen=True)
+class Layout:
+    """What is shown of a table.
+
+    Attributes:
+        rows: kinds of rows, of :data:`ROWS`.
+        max_columns: columns of one table; more do not fit a terminal or a page.
+    """
+
+    rows: tuple[str, ...] = ROWS
+    max_columns: int = 5
+
+
+def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]:
     """Rows per model: measured; published and difference where a table is named; the test against the baseline.
 
-    Where nothing but measured values is known, there is no column that names the kind of row, and no rule between rows.
-    More than :data:`MAX_COLUMNS` columns are spread evenly over several tables.
+    Where all models have one row, there is no column that names the kind of row, and no rule between rows.
+    More than ``layout.max_columns`` columns are spread evenly over several tables.
     """
     runs = _usual_runs(table)
     titles = {_title(column) for column in table.columns if column.scale}
@@ -33,10 +47,12 @@ def main_tables(table: SweepTable) -> list[TextTable]:
     count = f"{runs} run{'' if runs == 1 else 's'}"
     title = f"{table.name}: test {metric} at the best validation epoch, mean ± sample standard deviation of {count}"
     marked = any(cell.rank for cell in table.cells.values())
-    parts = math.ceil(len(table.columns) / MAX_COLUMNS)
+    parts = math.ceil(len(table.columns) / layout.max_columns)
     bounds = [len(table.columns) * part // parts for part in range(parts + 1)]
     spread = [table.columns[start:stop] for start, stop in itertools.pairwise(bounds)]
-    groups_of = [[group for label in table.labels if (group := _group(table, part, label, runs))] for part in spread]
+    groups_of = [
+        [group for label in table.labels if (group := _group(table, part, label, runs, layout.rows))] for part in spread
+    ]
     alone = all(len(group) == 1 for groups in groups_of for group in groups)
     words = ["model"] if alone else ["model", ""]
     tables = []
@@ -47,6 +63,7 @@ def main_tables(table: SweepTable) -> list[TextTable]:
                 header=[*words, *(_heading(column, len(titles) == 1) for column in columns)],
                 groups=[[[row[0], *row[2:]] for (row,) in groups]] if alone else groups,
                 title=title if number == 1 else f"{table.name}, continued",
+                name=table.name if number == 1 else f"{table.name}-{number}",
                 notes=sweep_notes(table) if last else [],
                 left=len(words),
                 explains_marks=marked and last,
@@ -86,17 +103,21 @@ def _heading(column: Column, one_metric: bool) -> str:
     return column.name if one_metric or column.scale is None else f"{column.name}: {_title(column)}"
 
 
-def _group(table: SweepTable, columns: Sequence[Column], label: str, usual: int) -> list[list[TextCell]]:
+def _group(
+    table: SweepTable, columns: Sequence[Column], label: str, usual: int, kinds: Sequence[str]
+) -> list[list[TextCell]]:
     cells = [(column, table.cells.get((label, column.name))) for column in columns]
-    rows = [[TextCell(label), TextCell("measured"), *(_measured(column, cell, usual) for column, cell in cells)]]
+    rows = {"measured": ("measured", [_measured(column, cell, usual) for column, cell in cells])}
     if any(cell and cell.published for _, cell in cells):
-        rows.append([EMPTY, TextCell("published"), *(_published(cell) for _, cell in cells)])
-        rows.append([EMPTY, TextCell("difference"), *(_difference(column, cell) for column, cell in cells)])
         compared = [cell if cell and (cell.comparison or cell.stale) else None for _, cell in cells]
-        rows.append([EMPTY, TextCell("status"), *(TextCell(cell.status) if cell else EMPTY for cell in compared)])
+        rows["published"] = ("published", [_published(cell) for _, cell in cells])
+        rows["difference"] = ("difference", [_difference(column, cell) for column, cell in cells])
+        rows["status"] = ("status", [TextCell(cell.status) if cell else EMPTY for cell in compared])
     if table.baseline is not None and label != table.baseline:
-        rows.append([EMPTY, TextCell(f"against {table.baseline}"), *(_against(cell) for _, cell in cells)])
-    return [row for row in rows if any(cell.text for cell in row[2:])]
+        rows["baseline"] = (f"against {table.baseline}", [_against(cell) for _, cell in cells])
+    shown = [rows[kind] for kind in rows if kind in kinds and any(cell.text for cell in rows[kind][1])]
+    first = [TextCell(label), *[EMPTY] * len(shown)]
+    return [[name, TextCell(kind), *texts] for name, (kind, texts) in zip(first, shown)]
 
 
 def _measured(column: Column, cell: Cell | None, usual: int) -> TextCell:

@@ -136,8 +136,27 @@ class SweepTable:
         return next(column for column in self.columns if column.name == cell.spec.column)
 
 
+@dataclass(frozen=True)
+class NumberFormat:
+    """Scale and decimals of measured numbers.
+
+    Attributes:
+        percent: metrics that are better when larger and between 0 and 1, in percent; the numbers of a column with
+            published values have the scale of these.
+        digits: decimals; None: those of the published values, else 4, 2 of percentages.
+    """
+
+    percent: bool = False
+    digits: int | None = None
+
+
 def sweep_table(
-    name: str, specs: Sequence[CellSpec], *, published: PublishedTable | None = None, baseline: str | None = None
+    name: str,
+    specs: Sequence[CellSpec],
+    *,
+    published: PublishedTable | None = None,
+    baseline: str | None = None,
+    number_format: NumberFormat = NumberFormat(),
 ) -> SweepTable:
     """Reads the records of a sweep and computes its table.
 
@@ -146,6 +165,7 @@ def sweep_table(
         specs: specifications of its cells, in the order of rows and columns.
         published: the paper's table.
         baseline: label that the others are tested against.
+        number_format: scale and decimals.
 
     Raises:
         UserError: two entries for a cell, a column of several data sets or metrics, an unknown baseline or published
@@ -155,7 +175,7 @@ def sweep_table(
     if baseline is not None and baseline not in labels:
         raise unknown(f"label of {name}", baseline, labels, "--baseline")
     check_cells(specs)
-    columns, compared = _compared(specs, published, baseline)
+    columns, compared = _compared(specs, published, baseline, number_format)
     if not any(cell.result.runs for cell in compared.values()):
         searched = list(dict.fromkeys(str(spec.records) for spec in specs))
         more = ", ..." if len(searched) > 3 else ""
@@ -171,12 +191,12 @@ def sweep_cells(specs: Sequence[CellSpec], published: PublishedTable) -> list[Ce
         specs: specifications in the order of rows and columns.
         published: the paper's table.
     """
-    compared = _compared(specs, published, None)[1]
+    compared = _compared(specs, published, None, NumberFormat())[1]
     return [compared[spec.label, spec.column] for spec in specs]
 
 
 def _compared(
-    specs: Sequence[CellSpec], published: PublishedTable | None, baseline: str | None
+    specs: Sequence[CellSpec], published: PublishedTable | None, baseline: str | None, number_format: NumberFormat
 ) -> tuple[list[Column], dict[tuple[str, str], Cell]]:
     """Columns, and cells by label and column."""
     cells = []
@@ -185,7 +205,7 @@ def _compared(
         cells.append(Cell(spec, runs_of(spec), None, row))
     columns: list[Column] = []
     compared: dict[tuple[str, str], Cell] = {}
-    for column, members in _columns(cells):
+    for column, members in _columns(cells, number_format):
         columns.append(column)
         compared |= {(cell.spec.label, column.name): cell for cell in _compare_column(column, members, baseline)}
     return columns, compared
@@ -200,7 +220,7 @@ def runs_of(spec: CellSpec) -> Aggregate:
     return aggregate(spec.records, expected=spec.run_ids)
 
 
-def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
+def _columns(cells: Sequence[Cell], number_format: NumberFormat) -> Iterable[tuple[Column, list[Cell]]]:
     """The cells by column, with the scale of the published values; without one the scale of the records."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -219,15 +239,24 @@ def _columns(cells: Sequence[Cell]) -> Iterable[tuple[Column, list[Cell]]]:
         metric = next(iter(metrics), None)
         if not rows and metric in row_of_metric:
             rows = [row_of_metric[metric]]
-        digits = max((row.digits for row in rows if row.mean), default=4)
         if rows:
             scale: Scale | None = rows[0].scale
         elif metric is not None:
-            record = next(cell.result.runs[0] for cell in members if cell.result.runs)
-            scale = Scale(metric, bool(record.maximize), (metric,))
+            scale = _recorded_scale(metric, [cell.result for cell in members if cell.result.runs], number_format)
         else:
             scale = None
+        digits = max((row.digits for row in rows if row.mean), default=4 if scale is None or scale.factor == 1.0 else 2)
+        digits = digits if number_format.digits is None else number_format.digits
         yield Column(name, members[0].spec.dataset, scale, digits), members
+
+
+def _recorded_scale(metric: str, results: Sequence[Aggregate], number_format: NumberFormat) -> Scale:
+    """The scale of a column without published values: as recorded, or in percent."""
+    maximize = bool(results[0].runs[0].maximize)
+    means = [mean.mean for result in results if (mean := result.mean("test"))]
+    if number_format.percent and maximize and all(0.0 <= mean <= 1.0 for mean in means if math.isfinite(mean)):
+        return Scale(f"{metric} (%)", maximize, (metric,), factor=100.0)
+    return Scale(metric, maximize, (metric,))
 
 
 def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None) -> list[Cell]:

@@ -36,6 +36,7 @@ class TextTable:
         header: headings.
         groups: rows that belong together, group by group.
         title: title above the table; empty: none.
+        name: what LaTeX refers to it by, ``tab:<name>``; empty: nothing.
         notes: sentences below it.
         left: number of leading columns that hold words; the others are aligned to the right.
         explains_marks: whether a first note explains the marks of the best.
@@ -47,6 +48,7 @@ class TextTable:
     notes: Sequence[str] = ()
     left: int = 1
     explains_marks: bool = False
+    name: str = ""
 
     @property
     def rows(self) -> list[Sequence[TextCell]]:
@@ -99,6 +101,8 @@ def _latex(table: TextTable) -> str:
     lines = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering"]
     if table.title:
         lines.append(rf"\caption{{{_latex_escape(table.title)}}}")
+    if table.name:
+        lines.append(r"\label{tab:" + re.sub(r"[^\w.:-]+", "-", table.name) + "}")
     lines += [
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",

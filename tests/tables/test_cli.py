@@ -128,6 +128,31 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
 
 
+def test_a_table_for_a_paper_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for config, mean in [("sgformer-cora", 0.80), ("gcn-cora", 0.70), ("gcn-actor", 0.30)]:
+        _write(tmp_path, config, mean, mean + 0.04)
+    sweep = ["--sweep", str(_sweep(tmp_path, head="")), "--records", str(tmp_path)]
+    shown = ["--rows", "measured", "--percent", "--digits", "1"]
+    assert tables.main([*sweep, *shown, "--format", "latex", "--max_columns", "1"]) == 0
+    latex = capsys.readouterr().out
+    assert "test accuracy (\\%)" in latex
+    assert [line for line in latex.splitlines() if line.startswith(("SGFormer &", "GCN &"))] == [
+        "SGFormer & \\textbf{82.0 $\\pm$ 2.8} \\\\",
+        "GCN & 72.0 $\\pm$ 2.8 \\\\",
+        "GCN & 32.0 $\\pm$ 2.8 (2 of 10) \\\\",
+    ]
+    assert [line for line in latex.splitlines() if "label" in line] == [r"\label{tab:mini}", r"\label{tab:mini-2}"]
+    assert tables.main([*sweep, "--percent"]) == 0
+    assert "82.00 ± 2.83" in capsys.readouterr().out
+    printed = ["--sweep", str(_sweep(tmp_path)), "--records", str(tmp_path), "--rows", "measured,published"]
+    assert tables.main([*printed, "--percent", "--baseline", "GCN"]) == 0  # the scale of print stays
+    assert [_cells(line)[:3] for line in capsys.readouterr().out.splitlines()[4:7]] == [
+        ["SGFormer", "measured", "**82.0 ± 2.8** (1st)"],
+        ["", "published", "84.5 ± 0.8"],
+        ["GCN", "measured", "72.0 ± 2.8"],
+    ]
+
+
 def test_a_sweep_called_with_other_settings_is_judged_by_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +270,7 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
     [
         ("published: sgformer_tabel2", "", (), "mini.yaml:1: unknown published table 'sgformer_tabel2'. Did you mean "),
         ("", "", ("--baseline", "GNC"), "--baseline: unknown label of mini 'GNC'. Did you mean 'GCN'?"),
+        ("", "", ("--rows", "measured,publishd"), "--rows: unknown kind of row 'publishd'. Did you mean 'published'?"),
         ("", "", ("--records", "nowhere"), "no finished run of mini: looked in nowhere/sgformer-cora, "),
         ("", "column: Actor", (), "the column 'Actor' mixes Cora ('SGFormer') and Actor ('GCN')"),
         ("published: sgformer_table5", "", (), "10 values of the published table sgformer_table5 fit 'SGFormer' on Co"),
@@ -365,7 +391,9 @@ def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytes
     assert len(both) == len(packed) + 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b"), ("a", "--percent")]
+)
 def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         tables.main(arguments)
