@@ -12,7 +12,6 @@ import argparse
 import importlib
 import json
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +113,3 @@ def _measure(name: str, options: argparse.Namespace) -> Iterable[Case]:
     if options.only is not None:
         arguments += [module.chosen(options.only)] if name in ("epochs", "peers") else []
     return module.run(*arguments, **keywords)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from graphbench import registry, shipped
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
-from graphbench.errors import RunFailed, UserError
+from graphbench.errors import Interrupted, RunFailed, UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.sweeps import launchers
 
@@ -111,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             start = time.monotonic()
             try:
                 loaded, encodings = prepare(name, options)
+            except KeyboardInterrupt:
+                raise Interrupted("what was finished is kept.") from None
             except (UserError, RunFailed) as error:
                 if str(error) not in told:  # several configurations may lack the same data set
                     print(f"error: {error}", file=sys.stderr)
@@ -128,11 +130,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
     return min(told.values(), default=0)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("interrupted: what was finished is kept.", file=sys.stderr)
-        sys.exit(130)

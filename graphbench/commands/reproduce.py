@@ -7,7 +7,6 @@ is trained (what is finished is skipped), its table is printed and written to ``
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,7 +61,3 @@ def _table(sweep: Path, folder: Path) -> int:
     if code == 0:
         print(f"\n{target.read_text()}\n{target}")
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -147,14 +147,14 @@ def _written(text: str, path: Path, whole: frozenset[str]) -> Leaves:
     written: Leaves = {}
     if root is None:
         return written
-    _check_size(root, path)
+    check_size(root, path)
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
     _walk(root, "", path, written, whole)
     return written
 
 
-def _check_size(root: yaml.Node, path: Path) -> None:
+def check_size(root: yaml.Node, path: Path) -> None:
     """Refuses anchors (``&a``, ``*a``) that make a small file endless, or as good as that.
 
     Raises:
@@ -231,7 +231,7 @@ def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:
             leaves[name] = (text, where)
         else:
             if isinstance(node, yaml.CollectionNode):
-                _check_size(node, Path(where))
+                check_size(node, Path(where))
             leaves[name] = (None if node is None else _scalar(node, f"{where}: {name}"), where)
     return leaves
 

@@ -105,7 +105,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
         seed: seed of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
     """
-    loaded = _with_known_targets(config, loaded, splits)
+    loaded = with_known_targets(config, loaded, splits)
     train = config.tree.train
     sampler = train.sampler
     process = LoaderProcess(seed, fabric.device, fabric.global_rank, fabric.world_size)
@@ -130,8 +130,14 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
     return build_large_loader(config, loaded, splits, process)
 
 
-def _with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
-    """The data, with a column that names the training nodes where the model reads their targets."""
+def with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
+    """The data as the model of a run reads it: where it reads targets of training nodes, a column names these.
+
+    Args:
+        config: a loaded configuration.
+        loaded: the data, with encodings.
+        splits: splits of the run.
+    """
     store, model = loaded.store, registry.lookup(registry.MODELS, config.tree.model.type)
     if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
         return loaded

@@ -78,7 +78,3 @@ def _docstring(name: str) -> str:
     """Docstring of a module, read without importing it."""
     source = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").strip()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from graphbench.errors import UserError
 from graphbench.factory.data import encode
+from graphbench.factory.loaders import with_known_targets
 from graphbench.predict.predictions import Predictions
 from graphbench.run_inputs import read_finished
 
@@ -56,7 +58,11 @@ def held_out(trained: TrainedModel) -> HeldOut:
             f"Only {len(common)} of a run's {most} validation examples validate all {len(finished)} runs: "
             "name one run, or graphs with targets; runs of one dataset.split_seed have all of them in common."
         )
-    examples, store = torch.from_numpy(common), encode(first.config, first.raw).store
-    if first.raw.card.transductive:
-        return HeldOut(trained.of_store(store).of_rows(examples), note)
-    return HeldOut(trained.of_store(store, common.tolist()), note)
+    transductive, loaded = first.raw.card.transductive, encode(first.config, first.raw)
+    graphs = None if transductive else common.tolist()
+    parts = []
+    for run, folder, model in zip(finished, trained.folders, trained.models, strict=True):
+        store = with_known_targets(run.config, loaded, run.splits).store
+        parts.append(replace(trained, models=[model], folders=[folder]).of_store(store, graphs))
+    predictions = replace(parts[0], runs=torch.cat([part.runs for part in parts]))
+    return HeldOut(predictions.of_rows(torch.from_numpy(common)) if transductive else predictions, note)

@@ -20,6 +20,7 @@ from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, neighbour, unknown
 from graphbench.factory.data import encode, read_data
+from graphbench.factory.loaders import with_known_targets
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import run_configuration
 from graphbench.factory.transforms import batch_transform, build_transforms
@@ -106,7 +107,8 @@ class TrainedModel:
         part = finished.splits.parts()[graphs]
         if not len(part):
             raise UserError(f"{folder}: its split has no examples '{graphs}'.")
-        store = encode(finished.config, finished.raw).store
+        loaded = encode(finished.config, finished.raw)
+        store = with_known_targets(finished.config, loaded, finished.splits).store
         if finished.raw.card.transductive:
             return Examples(store, range(store.num_graphs), part)
         return Examples(store, part.tolist(), None)
@@ -115,7 +117,8 @@ class TrainedModel:
         """Predictions on new graphs; features mean what they meant in training, encodings are computed anew.
 
         Args:
-            graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed. Of one run also
+            graphs: see :func:`~graphbench.data.graph_forms.graph_list`; targets are not needed (a model
+                that reads those of training nodes, like UniMP, predicts from features alone). Of one run also
                 ``train``, ``val`` or ``test``: the examples of its split, for which the data of the training is read;
                 they have their numbers in the data set and their targets.
             device: device that the models compute on.

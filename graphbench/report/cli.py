@@ -9,7 +9,6 @@ attention, and per configuration its runs, settings, commit and environment. REC
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +52,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = sum(len(configuration.result.left_out) for configuration in configurations)
     print(f"wrote {options.out}: {runs} finished runs, {missing} not included, {len(text) / 2**20:.1f} MiB")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -122,7 +122,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{kind:10} {configuration}: {text}")
     print("listed: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"), file=sys.stderr)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

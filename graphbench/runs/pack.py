@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     added, total = pack(options.runs, options.out)
     print(f"wrote {options.out}: {added} records added, {total} in all")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

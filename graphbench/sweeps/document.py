@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_files import compose, construct, similar_file
+from graphbench.config.yaml_files import check_size, compose, construct, similar_file
 from graphbench.errors import UserError, unknown
 
 
@@ -96,7 +96,7 @@ def read_document(path: Path) -> LocatedValue:
     """Reads a YAML file.
 
     Raises:
-        UserError: no such file, or no YAML.
+        UserError: no such file, no YAML, or anchors that make it endless.
     """
     try:
         root = compose(path.read_text(encoding="utf-8"))
@@ -109,7 +109,10 @@ def read_document(path: Path) -> LocatedValue:
         raise UserError(f"{path}{line}: not valid YAML: {error.problem}.") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not valid YAML: {error}.") from None
-    return LocatedValue(None, f"{path}:1") if root is None else _locate(root, path)
+    if root is None:
+        return LocatedValue(None, f"{path}:1")
+    check_size(root, path)
+    return _locate(root, path)
 
 
 def _locate(node: yaml.Node, path: Path) -> LocatedValue:

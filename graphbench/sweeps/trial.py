@@ -34,14 +34,21 @@ class Pruning(Reporter):
     """Prunes a run when the study says so. Of several runs of a trial, only the first can be pruned.
 
     Args:
-        trial: is told the best validation metric so far.
+        trial: is told the validation metric of the search at the best epoch so far.
+        metric: the search's, which need not choose the epoch (``metric_best: loss``).
         first_run: folder name of the trial's first run.
         max_epoch: epochs of the run.
         same_data: all trials read the same graphs (a search over keys of the data set makes others).
     """
 
-    def __init__(self, trial: Trial, first_run: str, max_epoch: int, same_data: bool) -> None:
-        self._trial, self._first_run, self._active, self._same_data = trial, first_run, False, same_data
+    def __init__(self, trial: Trial, metric: str, first_run: str, max_epoch: int, same_data: bool) -> None:
+        self._trial, self._metric, self._first_run, self._active, self._same_data = (
+            trial,
+            metric,
+            first_run,
+            False,
+            same_data,
+        )
         self._interval = math.ceil(max_epoch / MAX_REPORTS)
 
     def start(self, report: StartReport) -> None:
@@ -66,10 +73,10 @@ class Pruning(Reporter):
             return
         if step - self._trial.reported < self._interval or step == report.max_epoch:
             return
-        value = report.best["val"][report.metric]
+        value = report.best["val"][self._metric]
         if self._trial.report(step, value):
             raise Pruned(
-                f"given up after {step} of {report.max_epoch} epochs: the best validation {report.metric} so far is "
+                f"given up after {step} of {report.max_epoch} epochs: the best validation {self._metric} so far is "
                 f"{value:.4f}, worse than that of other trials at this point"
             )
 
@@ -88,7 +95,7 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
         origins = {**spec.origins, **{key: dimension.where for dimension in plan.space for key in dimension.keys}}
         config = load_config(spec.file, [text for pair in settings.items() for text in pair], places=origins)
         checked = check(config, repeat=spec.repeat)
-        pruning = Pruning(trial, str(checked.runs[0].run_id), plan.max_epoch, plan.same_data)
+        pruning = Pruning(trial, plan.metric, str(checked.runs[0].run_id), plan.max_epoch, plan.same_data)
         line = run(config, repeat=spec.repeat, reporters=[pruning])
         assert line is not None
         return line

@@ -267,9 +267,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--rows", default=",".join(ROWS), metavar="KIND,...", help="rows of a model; default: %(default)s"
     )
     parser.add_argument("--percent", action="store_true", help="accuracies and other shares in percent")
-    parser.add_argument(
-        "--digits", type=int, choices=range(9), metavar="N", help="default: as published, else 4"
-    )
+    parser.add_argument("--digits", type=int, choices=range(9), metavar="N", help="default: as published, else 4")
     parser.add_argument(
         "--max_columns", type=int, default=Layout.max_columns, metavar="N", help="columns of one table; default: 5"
     )
@@ -317,7 +315,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(options.out, text)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

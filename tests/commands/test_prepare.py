@@ -155,6 +155,15 @@ def test_shards_go_through_ray(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
+def test_ctrl_c_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(name: str, options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphbench.commands.prepare.prepare", interrupted)
+    assert main(["PyG-ZINC/subset"]) == 130
+    assert capsys.readouterr().err == "interrupted: what was finished is kept.\n"
+
+
 def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tmp_path: Path) -> None:
     peptides = f"{ROOT}/configs/_base_/data/peptides-func.yaml"
     names = (PEPTIDES, peptides, "PyG-ZINC/subset", _tiny(tmp_path))

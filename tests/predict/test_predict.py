@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error
+from torch.nn.functional import cross_entropy
 
 import graphbench
 from graphbench.config import load_config
@@ -26,10 +27,12 @@ from graphbench.errors import UserError
 from graphbench.predict import cli, load_run
 from graphbench.predict.embeddings import hidden_states
 from graphbench.predict.export import export
+from graphbench.predict.held_out import held_out
 from graphbench.predict.predictions import Predictions
 from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
 from graphbench.train import hub
+from tests.paths import ROOT
 
 GRAPHS = """\
 import torch
@@ -289,11 +292,9 @@ def test_categories_that_the_training_could_not_have_had_are_refused(trained: An
         ask(3.7, torch.float32)
 
 
-def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_main import ROOT
-
-    monkeypatch.chdir(tmp_path)
-    Path("one.py").write_text(
+def _one_graph(folder: Path, *changes: str) -> str:
+    """Trains on a graph of ``one.py`` in the folder; returns the folder of the run."""
+    Path(folder, "one.py").write_text(
         "import torch\nfrom torch_geometric.data import Data\n"
         "def graph():\n"
         "    draw = torch.Generator().manual_seed(0)\n"
@@ -304,8 +305,29 @@ def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: 
     options += " dataset.transductive True dataset.custom.function one.py:graph dataset.split_mode random"
     options += " dataset.node_encoder_name LinearNode dataset.edge_encoder False posenc_LapPE.enable False"
     options += " gnn.head node gt.layer_type GCN+SGFormer optim.max_epoch 1 model.loss_fun cross_entropy print file"
-    line = graphbench.run(load_config(ROOT / "configs/quickstart.yaml", options.split()))
-    model = graphbench.load_run(line["run_dir"])
+    line = graphbench.run(load_config(ROOT / "configs/quickstart.yaml", [*options.split(), *changes]))
+    assert line is not None
+    return str(line["run_dir"])
+
+
+def test_a_model_that_reads_targets_of_training_nodes_reads_them_in_predictions_of_its_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = _one_graph(tmp_path, "model.type", "UniMP", "gt.UniMP.classes", "3")
+    model = graphbench.load_run(run)
+    record = RunRecord.read(Path(run, "record.json"))
+    for part in ("val", "test"):
+        predictions = model.predict(part)
+        [loss] = [score.value for score in record.scores if (score.split, score.name) == (part, "loss")]
+        assert cross_entropy(predictions.runs[0], predictions.y).item() == pytest.approx(loss, rel=1e-4)
+    torch.testing.assert_close(held_out(model).predictions.runs, model.predict("val").runs)
+
+
+def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = _one_graph(tmp_path)
+    model = graphbench.load_run(run)
     names: dict[str, Any] = {}
     exec(Path("one.py").read_text(), names)
     graph = names["graph"]()
@@ -317,9 +339,7 @@ def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: 
     predictions = model.predict("val")
     torch.testing.assert_close(predictions.runs[0], model.predict([graph]).runs[0][part.node])
     assert torch.equal(predictions.y, graph.y[predictions.node])
-    again = load_config(
-        Path(line["run_dir"], "config.yaml"), ["train.mode", "inference-only", "pretrained.dir", line["run_dir"]]
-    )
+    again = load_config(Path(run, "config.yaml"), ["train.mode", "inference-only", "pretrained.dir", run])
     with np.load(Path(graphbench.run(again)["run_dir"], "predictions.npz")) as file:
         assert torch.equal(torch.from_numpy(file["val_node"]), predictions.node)
         assert not file["val_graph"].any()

@@ -21,6 +21,8 @@ from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import PlannedEntry, plan, search_status
 from graphbench.sweeps.search import SearchDimension, SearchPlan
 from graphbench.sweeps.study import Study
+from graphbench.sweeps.trial import Pruning
+from graphbench.train.reporter import EpochReport, StartReport
 from tests.paths import ROOT
 
 optuna = pytest.importorskip("optuna")
@@ -203,6 +205,18 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
     assert best.hash == trial["config_hash"], "the same run, but for its name and place"
     assert (best.name, best.tree.out_dir) == ("gcn-cora-short-best", "results")
     assert best.tree.optim.base_lr == float(dict(now.parameters)["optim.base_lr"])
+
+
+def test_the_pruner_compares_the_metric_of_the_search(tmp_path: Path) -> None:
+    study = Study(search(tmp_path, pruner="none"))
+    trial = study.claim()
+    assert trial is not None
+    pruning = Pruning(trial, "accuracy", "123", max_epoch=4, same_data=True)
+    pruning.start(StartReport(tmp_path / "123", 0, None, 4, "loss", 1, {}))
+    best = {"val": {"loss": 0.7, "accuracy": 0.4}}
+    pruning.epoch(EpochReport(0, 4, "loss", best, 0, best, True, 1.0, 1.0, 3.0))
+    [recorded] = study._study.get_trials()
+    assert recorded.intermediate_values == {1: 0.4}
 
 
 def test_a_run_that_is_worse_than_others_is_given_up(planned: PlannedEntry) -> None:

@@ -205,6 +205,7 @@ def test_wrong_groups_are_named_with_their_line(tmp_path: Path, group: str, mess
         ),
         ("{name: '', seeds: 1}", r"mine.yaml:1: name is a text, received ''\."),
         ("{name: mine, seeds: 1", r"mine.yaml:\d: not valid YAML"),
+        ("&a {name: mine, seeds: *a}", r"mine.yaml:1: contains itself: is an anchor"),
         ("{name: mine, seeds: 1}\nextra: 1", r"mine.yaml:2: unknown key of a sweep file 'extra'"),
     ],
 )
