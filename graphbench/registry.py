@@ -125,7 +125,7 @@ METRICS: Namespace[Metric] = Namespace(
     "tasks/metrics", "graphbench.tasks.metric:Metric", "graphbench.tasks.contract:MetricContext"
 )
 OPTIMIZERS: Namespace[Optimizer] = Namespace(
-    "train/optimizers", "torch.optim:Optimizer", "graphbench.train.contract:OptimizerContext"
+    "train/optimizers", "torch.optim.optimizer:Optimizer", "graphbench.train.contract:OptimizerContext"
 )
 SCHEDULES: Namespace[Schedule] = Namespace(
     "train/schedules", "graphbench.train.schedule:Schedule", "graphbench.train.contract:ScheduleContext"

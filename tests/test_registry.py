@@ -38,7 +38,9 @@ def test_the_type_of_a_namespace_is_the_base_class_that_it_names() -> None:
     constants = {name: each for name, each in vars(registry).items() if isinstance(each, registry.Namespace)}
     assert sorted(constants.values()) == sorted(registry.NAMESPACES)
     for name, namespace in constants.items():
-        assert registry.__annotations__[name] == f"Namespace[{registry.base_class(namespace).__name__}]"
+        base = registry.base_class(namespace)
+        assert registry.__annotations__[name] == f"Namespace[{base.__name__}]"
+        assert namespace.base == f"{base.__module__}:{base.__qualname__}", "plug-ins are told by where it is defined"
 
 
 def test_names_are_read_from_any_decorator_with_literals_and_others_are_refused(tmp_path: Path) -> None:

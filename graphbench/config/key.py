@@ -20,6 +20,7 @@ class Key:
         help: one line for the reference.
         holds: bool, int, float, str or list; needed only where the default is None.
         allowed: the valid values of a closed list.
+        pattern: regular expression of texts that are valid besides.
         minimum: smallest valid number (included).
         maximum: largest valid number (included).
         optional: None is valid as well.
@@ -35,6 +36,7 @@ class Key:
     help: str
     holds: type | None = None
     allowed: Sequence[Any] | None = None
+    pattern: str = ""
     minimum: float | None = None
     maximum: float | None = None
     optional: bool = False

@@ -30,7 +30,13 @@ TOP = {
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
     "round": Key(5, "", inert="numbers are written with all their digits here", minimum=1, neutral=True),
     "print": Key("both", "where the log goes", allowed=("stdout", "file", "both"), neutral=True),
-    "accelerator": Key("auto", "auto, cpu, cuda, mps or cuda:N", neutral=True),
+    "accelerator": Key(
+        "auto",
+        "device: the N-th GPU is cuda:N",
+        allowed=("auto", "cpu", "cuda", "gpu", "mps", "cuda:N"),
+        pattern=r"cuda:\d+",
+        neutral=True,
+    ),
     "devices": Key(1, "number of devices (processes) of a data-parallel run", minimum=1),
     "strategy": Key("auto", "Fabric strategy", allowed=("auto", "ddp")),
     "timeout": Key(

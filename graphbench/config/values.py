@@ -13,6 +13,8 @@ from graphbench.config.key import Key
 from graphbench.errors import UserError, nearest
 from graphbench.registry import UNSET, Parameter
 
+MOST_STEPS = 10_000
+"""Columns of an encoding: more are a typing mistake."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _RANGE = re.compile(r"\s*range\(\s*(-?\d+)\s*(?:,\s*(-?\d+)\s*)?(?:,\s*(-?\d+)\s*)?\)\s*")
 _NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string", list: "a list"}
@@ -59,7 +61,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
     if key.item is not None:
         item = Key(None, "", holds=key.item)
         value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]
-    if key.allowed is not None and value not in key.allowed:
+    fits = bool(key.pattern) and re.fullmatch(key.pattern, str(value)) is not None
+    if key.allowed is not None and value not in key.allowed and not fits:
         names = [str(choice) for choice in key.allowed]
         hint = nearest(str(value), names)
         similar = f" Did you mean '{hint}'?" if hint else ""
@@ -104,7 +107,7 @@ def parse_range(text: str, name: str, where: str) -> list[int]:
     """``range(1, 17)`` as the numbers it stands for, without evaluating anything.
 
     Raises:
-        UserError: the text is something else.
+        UserError: the text is something else, or more than :data:`MOST_STEPS` numbers.
     """
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -112,7 +115,12 @@ def parse_range(text: str, name: str, where: str) -> list[int]:
     numbers = [int(group) for group in match.groups() if group is not None]
     if len(numbers) == 3 and numbers[2] == 0:
         raise UserError(f"{where}: {name} has step 0, received {text!r}.")
-    return list(range(*numbers))
+    steps = range(*numbers)
+    if len(steps) > MOST_STEPS:
+        raise UserError(
+            f"{where}: {name} received {text!r}, {len(steps):,} steps. At most {MOST_STEPS:,} are computed."
+        )
+    return list(steps)
 
 
 def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:

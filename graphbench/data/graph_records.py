@@ -137,7 +137,9 @@ def _tensor(value: Any, name: str, number: int) -> Tensor:
     try:
         return torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:  # texts, ragged lists
-        raise ValueError(f"'{name}' of graph {number} cannot be made a tensor: {error}") from error
+        raise ValueError(
+            f"'{name}' of graph {number} cannot be made a tensor: {error}; write numbers, of classes 0, 1, ..."
+        ) from error
 
 
 def _edges(edge_index: Any) -> Tensor:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import shipped
-from graphbench.errors import UserError, unknown
+from graphbench.errors import UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
@@ -78,7 +78,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
         elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
             pruned.append(folder.name)
         else:
-            notes.append(f"{folder}: no finished run ({reasons or 'no record.json below it'})")
+            notes.append(f"{folder}: no finished run ({reasons or _nothing(folder)})")
     if pruned:
         notes.append(f"pruned: {', '.join(pruned)}")
     if not results:
@@ -89,6 +89,10 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     notes += trials_note(result.config for result in results)
     notes += plug_in_notes((result.config, result.runs) for result in results)
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
+
+
+def _nothing(folder: Path) -> str:
+    return "no record.json below it" if folder.exists() else f"no such folder.{neighbour(folder)}".rstrip(".")
 
 
 def configurations(folders: Sequence[Path]) -> list[Path]:
@@ -131,7 +135,8 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
             names = (str(baseline),) if folder in of_baseline else names
             rows.append((names, dataset, split, folder, result))
     if not rows:
-        raise UserError(f"no finished run below {', '.join(map(str, folders))}.")
+        absent = [f"{folder}: {_nothing(folder)}" for folder in folders if not folder.exists()]
+        raise UserError(" ".join(absent) or f"no finished run below {', '.join(map(str, folders))}.")
     if baseline is not None:
         _check_baseline(baseline, [(*row[1:3], row[4].config) for row in rows if row[3] in of_baseline])
     splits = {dataset: {row[2] for row in rows if row[1] == dataset} for _, dataset, *_ in rows}
@@ -264,7 +269,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--details", action="store_true", help="add a table of runs, sizes, times, commits")
     parser.add_argument(
-        "--rows", default=",".join(ROWS), metavar="KIND,...", help="rows of a model; default: %(default)s"
+        "--rows", default=",".join(ROWS), metavar="KIND,...", help="below the measured row; default: %(default)s"
     )
     parser.add_argument("--percent", action="store_true", help="accuracies and other shares in percent")
     parser.add_argument("--digits", type=int, choices=range(9), metavar="N", help="default: as published, else 4")
@@ -293,9 +298,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             raise unknown("kind of row", row, ROWS, "--rows")
     if options.max_columns < 1:
         parser.error(f"--max_columns must be at least 1, got {options.max_columns}")
-    shown = (options.percent, options.digits, Layout(options.rows, options.max_columns))
-    if shown != (False, None, Layout()) and not (options.sweep or options.models):
+    if "baseline" in options.rows and options.rows != ROWS and not options.baseline:
+        parser.error("--rows baseline needs --baseline LABEL")
+    layout = Layout(options.rows, options.max_columns)
+    if (options.percent or options.digits is not None or layout != Layout()) and not (options.sweep or options.models):
         parser.error("--rows, --percent, --digits and --max_columns need --sweep FILE or --models")
+    if options.format == "csv" and (options.digits is not None or layout != Layout()):
+        parser.error("--rows, --digits and --max_columns are not for csv, which has all numbers unrounded")
     compared = options.baseline or options.details
     if options.sweep is None and (options.records or (compared and not options.models)):
         parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")

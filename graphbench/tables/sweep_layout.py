@@ -19,7 +19,7 @@ from graphbench.tables.text_table import TextCell, TextTable
 
 EMPTY = TextCell("")
 ROWS = ("measured", "published", "difference", "status", "baseline")
-"""Kinds of rows that a model may have."""
+"""Kinds of rows that a model may have; the measured one always stands first."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _group(
         rows["status"] = ("status", [TextCell(cell.status) if cell else EMPTY for cell in compared])
     if table.baseline is not None and label != table.baseline:
         rows["baseline"] = (f"against {table.baseline}", [_against(cell) for _, cell in cells])
-    shown = [rows[kind] for kind in rows if kind in kinds and any(cell.text for cell in rows[kind][1])]
+    shown = [rows[kind] for kind in rows if kind in ("measured", *kinds) and any(cell.text for cell in rows[kind][1])]
     first = [TextCell(label), *[EMPTY] * len(shown)]
     return [[name, TextCell(kind), *texts] for name, (kind, texts) in zip(first, shown)]
 

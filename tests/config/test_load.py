@@ -45,6 +45,7 @@ MESSAGES = {
     "too small": ("optim:\n  max_epoch: 0\n", r"x\.yaml:2: optim.max_epoch must be at least 1, received 0"),
     "nan": ("optim:\n  base_lr: .nan\n", r"optim.base_lr must be a finite number, received nan"),
     "not allowed": ("model:\n  size_average: meen\n", r"received 'meen'. Did you mean 'mean'\? Allowed: mean, sum"),
+    "no device": ("accelerator: gpuu\n", r"x\.yaml:1: accelerator received 'gpuu'. Did you mean 'gpu'\? Allowed"),
     "list element": ("optim:\n  steps: [1, a]\n", r"optim.steps\[1\] must be an integer, received 'a'"),
     "section for value": ("optim:\n  max_epoch: {a: 1}\n", r"x\.yaml:2: optim.max_epoch is not a section"),
     "value for section": ("optim: 3\n", r"x\.yaml:1: optim is a section of keys, received 3"),

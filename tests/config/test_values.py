@@ -68,6 +68,8 @@ def test_the_key_of_an_argument(annotation: Any, default: Any, key: Key | None) 
 
 def test_ranges() -> None:
     assert parse_range("range(1, 9, 2)", "x", "here") == [1, 3, 5, 7]
+    with pytest.raises(UserError, match=r"here: x received 'range\(1,100000000\)', 99,999,999 steps. At most 10,000"):
+        parse_range("range(1,100000000)", "x", "here")
     for text in ("range(1, 9, 0)", "range(__import__('os').getpid())", "1:30"):
         with pytest.raises(UserError, match="here: x"):
             parse_range(text, "x", "here")

@@ -392,13 +392,31 @@ def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b"), ("a", "--percent")]
+    "arguments",
+    [(), ("a", "--sweep", "b"), ("a", "--details"), ("a", "--records", "b"), ("a", "--percent")],
 )
 def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         tables.main(arguments)
     assert stopped.value.code == 2
     assert "--sweep FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rows", "measured,baseline"), "--rows baseline needs --baseline LABEL"),
+        (("--rows", "published", "--format", "csv"), "are not for csv"),
+        (("--max_columns", "0"), "--max_columns must be at least 1, got 0"),
+    ],
+)
+def test_what_is_shown_must_be_there(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        tables.main(["a", "--models", *options])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_runs_without_a_sweep_as_csv_and_files_of_unknown_kind(
