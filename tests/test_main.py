@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,11 @@ TINY = (
 ).split()
 
 
-def call(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def call(
+    *arguments: str, cwd: Path, program: Sequence[str] = (str(ROOT / "main.py"),), **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(ROOT / "main.py"), *arguments],
+        [sys.executable, *program, *arguments],
         cwd=cwd,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +33,10 @@ class DataParallel(DDPStrategy):
 
 
 class _Launcher(_SubprocessScriptLauncher):
-    """Lightning's, with another observer."""
+    """Lightning's, with another observer, and processes that are called like the first one.
+
+    Lightning calls ``sys.argv``, which command lines change: of ``graphbench train`` it would make a file's name.
+    """
 
     def launch(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Starts the other processes and calls the function, see Lightning."""
@@ -44,6 +48,20 @@ class _Launcher(_SubprocessScriptLauncher):
         Observer(os.getpid(), self.procs).start()
         _set_num_threads_if_needed(num_processes=self.num_processes)
         return function(*args, **kwargs)
+
+    def _call_children_scripts(self) -> None:
+        self._check_can_spawn_children()
+        environment = self.cluster_environment
+        os.environ |= {
+            "MASTER_ADDR": environment.main_address,
+            "MASTER_PORT": str(environment.main_port),
+            "NODE_RANK": str(environment.node_rank()),
+            "LOCAL_RANK": str(environment.local_rank()),
+            "WORLD_SIZE": str(self.num_processes * self.num_nodes),
+        }
+        command = [sys.executable, *sys.orig_argv[1:]]
+        for rank in range(1, self.num_processes):
+            self.procs.append(subprocess.Popen(command, env={**os.environ, "LOCAL_RANK": str(rank)}))
 
 
 class Observer(_ChildProcessObserver):
