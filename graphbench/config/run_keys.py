@@ -24,7 +24,8 @@ TOP = {
     "metric_best": Key(
         "auto",
         "metric, of those computed for the data set, or loss, that selects the best epoch on validation; auto: the "
-        "metric of its card, which tables have with loss, too",
+        "metric of its card, which tables have with loss, too (with class weights or missing targets the loss is "
+        "the mean of batches, as in GraphGPS)",
     ),
     "metric_agg": Key("auto", "direction of metric_best", allowed=("auto", "argmax", "argmin")),
     "seed": Key(0, "seed of the first run; run i of --repeat uses seed + i", minimum=0, neutral=True),
