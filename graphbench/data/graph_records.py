@@ -81,7 +81,7 @@ def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
         missing = [number for number, record in enumerate(records) if getattr(record, name) is None]
         if missing and len(missing) < len(records):
             raise ValueError(f"'{name}' is missing in {len(missing)} of {len(records)} graphs, first in {missing[0]}")
-    edges = [_edges(record.edge_index) for record in records]
+    edges = [_edges(record.edge_index, number) for number, record in enumerate(records)]
     sizes = [record.count_nodes(y_level) for record in records]
     if None in sizes:
         raise ValueError(
@@ -142,15 +142,16 @@ def _tensor(value: Any, name: str, number: int) -> Tensor:
         ) from error
 
 
-def _edges(edge_index: Any) -> Tensor:
+def _edges(edge_index: Any, number: int) -> Tensor:
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64)
     given = torch.as_tensor(edge_index)
     tensor = given.to(torch.int64)
-    if given.is_floating_point() and not bool((given == tensor).all()):
-        raise ValueError("edge_index must hold whole numbers, received fractions")
+    if given.dtype == torch.bool or (given.is_floating_point() and not bool((given == tensor).all())):
+        received = "true and false" if given.dtype == torch.bool else "fractions"
+        raise ValueError(f"edge_index of graph {number} must hold whole numbers, received {received}")
     if tensor.dim() != 2 or tensor.shape[0] != 2:
-        raise ValueError(f"edge_index must have shape (2, edges), received {tuple(tensor.shape)}")
+        raise ValueError(f"edge_index of graph {number} must have shape (2, edges), received {tuple(tensor.shape)}")
     return tensor
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.signals import StopRequest
+
+logger = logging.getLogger("graphbench")
 
 
 def build_optimizer(config: Config, model: nn.Module) -> Optimizer:
@@ -106,6 +109,7 @@ def compile_model(config: Config, model: nn.Module) -> None:
     if config.tree.train.compile:
         with config_errors(config, "train.compile"):
             compile_layers(model)
+        logger.info("train.compile: layers are compiled in their first steps, which may take minutes.")
 
 
 def build_fabric(config: Config) -> Fabric:

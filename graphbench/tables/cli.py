@@ -323,4 +323,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(options.out, text)
+        print(f"wrote {options.out}")
     return 0

@@ -130,6 +130,8 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(f"{where}: {error}.") from error
         for name, meant in _misspelt(graphs[0]):
             logger.warning("%s: '%s' of a graph is not read. Did you mean '%s'?", where, name, meant)
+        if (note := _note_on_edges(store)) is not None:
+            logger.warning("%s: %s", where, note)
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets 'y'.")
         unread = (
@@ -234,6 +236,19 @@ class CustomGraphs(DatasetBuilder):
         if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
         return {"standard": mask_splits(*masks, what=str(self.path or self.function))}
+
+
+def _note_on_edges(store: GraphStore) -> str | None:
+    """What looks forgotten: edges at all, or the second direction of every one."""
+    if not store.num_edges:
+        return "no graph has an edge ('edge_index')."
+    first = store.node_ptr[:-1].repeat_interleave(store.edge_ptr.diff())
+    source, target = store.edge_index.to(torch.int64) + first
+    apart = source != target
+    codes, reverse = (a[apart] * store.num_nodes + b[apart] for a, b in ((source, target), (target, source)))
+    if not len(codes) or bool(torch.isin(codes, reverse).any()):
+        return None
+    return "no edge has its reverse: nodes receive along one direction only. Write both for undirected edges."
 
 
 def _misspelt(graph: GraphLike) -> list[tuple[str, str]]:

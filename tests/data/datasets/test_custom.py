@@ -196,6 +196,26 @@ def test_a_misspelt_field_is_told(form: Any, tmp_path: Path, caplog: pytest.LogC
     ]
 
 
+@pytest.mark.parametrize(
+    ("edges", "note"),
+    [
+        ([[0, 1], [1, 0]], None),
+        (
+            [[0], [1]],
+            "no edge has its reverse: nodes receive along one direction only. Write both for undirected edges.",
+        ),
+        ([[], []], "no graph has an edge ('edge_index')."),
+        ([[0, 1], [0, 1]], None),  # self loops alone have no other direction
+    ],
+)
+def test_forgotten_edges_are_told(
+    edges: list[list[int]], note: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = torch.tensor(edges, dtype=torch.int64)
+    _load(tmp_path, [{"x": torch.ones(2, 3), "edge_index": index, "y": torch.tensor([label])} for label in (0, 1)])
+    assert [record.message.partition(": ")[2] for record in caplog.records] == ([] if note is None else [note])
+
+
 def test_some_targets_of_a_regression_may_be_unknown(tmp_path: Path) -> None:
     y = _load(tmp_path, [_graph([0.5, NAN]), _graph([NAN, 2.0])], task_type="regression").store.y
     assert y.nan_to_num(9).tolist() == [[0.5, 9], [9, 2.0]]
