@@ -54,7 +54,7 @@ class StoredBlocks(NodeBlocks):
         self.incoming = incoming
         self.device = device
         self.in_memory = in_memory
-        self.dtype: torch.dtype | None = None  # of floating features: as stored
+        self.dtype: torch.dtype | None = None  # of floating features; None: as stored
         self.rank, self.world_size = rank, world_size
         self.num_edges = store.num_edges
         self.y = store.y
