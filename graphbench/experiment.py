@@ -13,9 +13,8 @@ import torch
 from rich.console import Console
 
 from graphbench.config import Config
-from graphbench.data.builder import LoadedDataset
 from graphbench.errors import UserError
-from graphbench.factory.data import dataset_builder, encode, read_data
+from graphbench.factory.data import encode, read_data
 from graphbench.factory.training import build_fabric
 from graphbench.preflight import Checked, check
 from graphbench.run_inputs import RunInputs, run_inputs
@@ -95,14 +94,15 @@ def _train(
     config, fabric = checked.config, checked.fabric
     for notice in config.notices:
         logger.info(notice)
-    data = _Data(config, checked.data)
-    all_inputs = [run_inputs(config, data.raw, planned) for planned in checked.runs]
+    data = read_data(config) if checked.data is None else checked.data
+    encoded = functools.cache(lambda: encode(config, data, logger.info))  # for the first run that needs it, and shared
+    all_inputs = [run_inputs(config, data, planned) for planned in checked.runs]
     if not overwrite:
         for inputs in all_inputs:
             checked.directory(inputs.run).refuse_another(inputs.identity)
     _hint_at_splits(config, all_inputs)
     number = len(all_inputs) if together else 1
-    group = RunGroup(checked, data, overwrite, reporters, number, stop)
+    group = RunGroup(checked, encoded, overwrite, reporters, number, stop)
     if number > 1:
         _run_together(all_inputs, group, fabric)
     scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
@@ -115,7 +115,7 @@ def _train(
     write_aggregate(checked.folder, identity=identity)
     result = checked.result()
     Console(stderr=True).print(results_table(result))
-    return final_line(data.name, result, checked.folder)
+    return final_line(checked.summary.dataset, result, checked.folder)
 
 
 def _run_together(all_inputs: Sequence[RunInputs], group: RunGroup, fabric: Fabric) -> None:
@@ -126,30 +126,6 @@ def _run_together(all_inputs: Sequence[RunInputs], group: RunGroup, fabric: Fabr
         own.launch()
         trainings[f"{config.name} {inputs.run.run_id}"] = work_on(inputs, group, own)
     take_turns(trainings, fabric.device, lambda name, error: logger.error("%s: %s", name, error))
-
-
-class _Data:
-    """The data set, read when the first run needs it and shared by all of them."""
-
-    def __init__(self, config: Config, read: LoadedDataset | None):
-        self._config, self._read = config, read
-        self._loaded: LoadedDataset | None = None
-
-    @functools.cached_property
-    def raw(self) -> LoadedDataset:
-        """Data set without encodings."""
-        return read_data(self._config) if self._read is None else self._read
-
-    def __call__(self) -> LoadedDataset:
-        if self._loaded is None:
-            self._loaded = encode(self._config, self.raw, logger.info)
-        return self._loaded
-
-    @property
-    def name(self) -> str:
-        """Name of the data set, as printed in tables."""
-        declared = dataset_builder(self._config).card
-        return (declared or self().card).name
 
 
 def _hint_at_splits(config: Config, all_inputs: Sequence[RunInputs]) -> None:

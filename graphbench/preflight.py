@@ -30,6 +30,7 @@ from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, plug_in_inputs
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
+from graphbench.train.parameter_groups import count_parameters
 from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
@@ -205,11 +206,6 @@ def _check_distinct(config: Config, planned: Sequence[Run]) -> None:
                 "the folder above a run per seed or split."
             )
         applied[path] = run.run_id
-
-
-def count_parameters(model: nn.Module) -> int:
-    """Trainable parameters."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 @dataclass(frozen=True)

@@ -75,14 +75,13 @@ class Namespace(str, Generic[T]):
 
     Attributes:
         base: ``module:Class`` of ``T``, imported when it is needed.
-        context: ``module:Class`` of the frozen dataclass that ``FromContext`` parameters are fields of; empty where
-            there is nothing to be filled.
+        context: ``module:Class`` of the frozen dataclass that ``FromContext`` parameters are fields of.
     """
 
     base: str
     context: str
 
-    def __new__(cls, path: str, base: str, context: str = "") -> Self:  # noqa: D102
+    def __new__(cls, path: str, base: str, context: str) -> Self:  # noqa: D102
         namespace = super().__new__(cls, path)
         namespace.base, namespace.context = base, context
         return namespace
@@ -267,9 +266,10 @@ def base_class(namespace: str) -> type:
     return base
 
 
-def context_class(namespace: str) -> type | None:
-    """The dataclass whose fields ``FromContext`` parameters are filled from; None where there is none."""
-    return _imported(NAMESPACES[namespace].context) if NAMESPACES[namespace].context else None
+def context_class(namespace: str) -> type:
+    """The dataclass whose fields ``FromContext`` parameters are filled from."""
+    context: type = _imported(NAMESPACES[namespace].context)
+    return context
 
 
 @dataclass(frozen=True)
@@ -443,8 +443,7 @@ def _check_contract(namespace: str, component: Callable[..., Any]) -> None:
             taken.bind(*asked)
         except TypeError:
             raise UserError(f"{who()}: {name}{taken} must take ({', '.join(asked)}).") from None
-    context = context_class(namespace)
-    offered = [field.name for field in dataclasses.fields(context)] if context else []
+    offered = [field.name for field in dataclasses.fields(context_class(namespace))]
     for parameter in parameters(component).values():
         if parameter.from_context and parameter.name not in offered:
             raise unknown(f"FromContext parameter of {component.__qualname__}", parameter.name, offered, who())

@@ -18,7 +18,7 @@ from graphbench.factory.model import layer_names
 from graphbench.factory.parts import Parts, assemble
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
-from graphbench.preflight import Checked, count_parameters
+from graphbench.preflight import Checked
 from graphbench.run_inputs import RunInputs
 from graphbench.runs import atomic, json_text
 from graphbench.runs.environment import changes
@@ -31,6 +31,7 @@ from graphbench.train.approximation import approximation_error
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.inference import Inference
+from graphbench.train.parameter_groups import count_parameters
 from graphbench.train.reporter import Reporter
 from graphbench.train.schedule import Schedule
 from graphbench.train.seeding import seed_everything

@@ -123,9 +123,7 @@ def _contexts() -> str:
     """What ``FromContext`` parameters may be called, per namespace."""
     contexts: dict[type, list[str]] = {}
     for namespace in registry.NAMESPACES:
-        context = registry.context_class(namespace)
-        if context is not None:
-            contexts.setdefault(context, []).append(namespace)
+        contexts.setdefault(registry.context_class(namespace), []).append(namespace)
     parts = []
     for context, namespaces in contexts.items():
         about = _entries(inspect.getdoc(context) or "", "Attributes")

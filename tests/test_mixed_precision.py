@@ -67,8 +67,9 @@ def test_runs_do_not_depend_on_what_ran_before_or_beside_them(
 
 
 def _scaled_too_much(name: str, device: torch.device) -> Precision:
-    scaler = torch.amp.GradScaler(device.type, init_scale=LARGEST) if name == "16-mixed" else None
-    return Precision(name, device, scaler)
+    precision = Precision(name, device)
+    precision.load_state_dict(precision.state_dict() | {"scale": LARGEST})
+    return precision
 
 
 def _checkpoint_after_every_step(*arguments: Any) -> TrainerSettings:

@@ -188,7 +188,7 @@ def test_what_is_fixed_in_the_context_may_be_repeated_only() -> None:
 @pytest.mark.parametrize("namespace", registry.NAMESPACES)
 def test_fixed_are_fields_of_the_context(namespace: str) -> None:
     context = registry.context_class(namespace)
-    fields = {field.name for field in dataclasses.fields(context)} if context else set()
+    fields = {field.name for field in dataclasses.fields(context)}
     assert set(getattr(context, "fixed", ())) <= fields
 
 

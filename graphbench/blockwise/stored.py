@@ -32,7 +32,6 @@ class StoredBlocks(NodeBlocks):
         max_nodes: most nodes of a block, None: :data:`NODES`.
         max_edges: into a block, None: :data:`EDGES`; a single node may have more.
         in_memory: bytes up to which states are kept in memory, see :func:`~graphbench.data.large.arrays.allocate`.
-        dtype: type of floating features, None: as stored, at least the default type.
         rank: number of this process.
         world_size: processes that share the blocks.
     """
@@ -46,7 +45,6 @@ class StoredBlocks(NodeBlocks):
         max_nodes: int | None = None,
         max_edges: int | None = None,
         in_memory: int | None = None,
-        dtype: torch.dtype | None = None,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
@@ -56,7 +54,7 @@ class StoredBlocks(NodeBlocks):
         self.incoming = incoming
         self.device = device
         self.in_memory = in_memory
-        self.dtype = dtype
+        self.dtype: torch.dtype | None = None  # of floating features; None: as stored
         self.rank, self.world_size = rank, world_size
         self.num_edges = store.num_edges
         self.y = store.y

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import nn
-from yacs.config import CfgNode
 
 from graphbench.config import Config, load_config
+from graphbench.config.config import flat, nested
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError
 from graphbench.train.pretrained import (
@@ -78,19 +77,18 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
         return config
     source = base if run is None else run_configuration(run)
     assert source is not None
-    stored = _leaves(source.tree)
-    merged = tree.clone()
-    merged.defrost()
-    notices = []
+    stored = flat(source.tree)
+    adopted, notices = {}, []
     for key, value in stored.items():
         if not (key.startswith(_ARCHITECTURE_GROUPS) or key in _ARCHITECTURE_KEYS):
             continue
         if key in _HEAD_KEYS and mode not in INFERENCE_MODES:
             continue
         if not config.is_set(key):
-            _set(merged, key, value)
+            adopted[key] = value
         elif config.value(key) != value:
             notices.append(f"{config.where(key)}: {key} is {config.value(key)!r}, in the pretrained run {value!r}.")
+    merged = nested({**flat(tree), **adopted})
     merged.freeze()
     return dataclasses.replace(config, tree=merged, notices=(*config.notices, *notices))
 
@@ -130,21 +128,3 @@ def load_pretrained(config: Config, model: nn.Module, run_id: int) -> Pretrained
     if keys.freeze_main:
         freeze_body(model)
     return Pretrained(best["epoch"], (f"pretrained: {run}, epoch {best['epoch']}", *warnings(run), *notes))
-
-
-def _leaves(node: CfgNode, prefix: str = "") -> dict[str, Any]:
-    """Values by dotted key."""
-    values: dict[str, Any] = {}
-    for name, value in node.items():
-        if isinstance(value, CfgNode):
-            values.update(_leaves(value, f"{prefix}{name}."))
-        else:
-            values[prefix + name] = value
-    return values
-
-
-def _set(tree: CfgNode, key: str, value: Any) -> None:
-    *groups, last = key.split(".")
-    for group in groups:
-        tree = tree.setdefault(group, CfgNode())
-    tree[last] = value

@@ -18,7 +18,6 @@ from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import StatisticMetric
 from graphbench.tasks.task import Task, logged_metrics
 
-_TIMES = ("time_epoch", "time_iter")
 _OF_RECORDS = (
     "epoch",
     "eta",

@@ -6,16 +6,15 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head
 from graphbench.heads.mlp import PredictionMLP
-from graphbench.heads.pooling import pooling_function
+from graphbench.heads.pooling import PoolsNodes, pooling_function
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("graph")
-class GraphHead(Head, HasPooling):
+class GraphHead(Head, PoolsNodes):
     """MLP on one pooled row per graph.
 
     y_g = MLP( pool over the nodes of g (h_i) ).
@@ -44,10 +43,6 @@ class GraphHead(Head, HasPooling):
         super().__init__()
         self.pool = pooling_function(pooling)
         self.mlp = PredictionMLP(dim_in, out_dim, layers_post_mp)
-
-    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """(G, dim_in) the row of every graph that the MLP reads."""
-        return self.pool(h, batch.ragged)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head, Row
-from graphbench.heads.pooling import pooling_function
+from graphbench.heads.pooling import PoolsNodes, pooling_function
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.linear import Linear
@@ -91,7 +90,7 @@ class BatchNormMLPNodeHead(MLPNodeHead):
 
 
 @register("mlp_graph")
-class MLPGraphHead(MLPNodeHead, HasPooling):
+class MLPGraphHead(MLPNodeHead, PoolsNodes):
     """MLP on one pooled row per graph, with scale and shift.
 
     y_g = scale * MLP( pool over the nodes of g (h_i) ) + shift, the MLP of ``mlp_node``.
@@ -136,10 +135,6 @@ class MLPGraphHead(MLPNodeHead, HasPooling):
         super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp, act=act, dropout=dropout)
         self.nodes_first = pooling == "node_ensemble"
         self.pool = pooling_function("mean" if self.nodes_first else pooling)
-
-    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """(G, dim_in) the row of every graph that the MLP reads; with ``node_ensemble`` the mean of its nodes."""
-        return self.pool(h, batch.ragged)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""

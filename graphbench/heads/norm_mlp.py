@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from graphbench.contract import HasPooling
 from graphbench.heads.contract import Head, Row
-from graphbench.heads.pooling import pooling_function
+from graphbench.heads.pooling import PoolsNodes, pooling_function
 from graphbench.layers.norm import LayerNorm
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
@@ -53,7 +52,7 @@ class NormMLPNodeHead(Head):
 
 
 @register("norm_mlp_graph")
-class NormMLPGraphHead(NormMLPNodeHead, HasPooling):
+class NormMLPGraphHead(NormMLPNodeHead, PoolsNodes):
     """LayerNorm and MLP on one pooled row per graph: :class:`NormMLPNodeHead` on that row.
 
     Args:
@@ -80,10 +79,6 @@ class NormMLPGraphHead(NormMLPNodeHead, HasPooling):
     ) -> None:
         super().__init__(dim_in, out_dim, layers_post_mp=layers_post_mp)
         self.pool = pooling_function(pooling)
-
-    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """(G, dim_in) the row of every graph that LayerNorm and MLP read."""
-        return self.pool(h, batch.ragged)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, out_dim) predictions of the graphs."""

@@ -7,16 +7,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import HasPooling
 from graphbench.errors import check_at_least
 from graphbench.heads.contract import Head
-from graphbench.heads.pooling import pooling_function
+from graphbench.heads.pooling import PoolsNodes, pooling_function
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
 @register("ogb_code_graph")
-class OGBCodeGraphHead(Head, HasPooling):
+class OGBCodeGraphHead(Head, PoolsNodes):
     """Linear map of one pooled row per graph for every position of a sequence (ogbg-code2).
 
     y_gp = W_p pool over the nodes of g (h_i) + b_p, one linear map per position p of the sequence.
@@ -48,10 +47,6 @@ class OGBCodeGraphHead(Head, HasPooling):
         check_at_least(1, positions=positions)
         self.pool = pooling_function(pooling)
         self.lin = nn.ModuleList(nn.Linear(dim_in, out_dim) for _ in range(positions))
-
-    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """(G, dim_in) the row of every graph that the linear maps read."""
-        return self.pool(h, batch.ragged)
 
     def forward(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """(G, positions, out_dim) logits."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from graphbench.contract import HasPooling
 from graphbench.errors import check_one_of
 from graphbench.ops.segment import segment_max, segment_mean, segment_sum
-from graphbench.structures import Ragged
+from graphbench.structures import GraphBatch, Ragged
 
 
 def first_row(rows: Tensor, ragged: Ragged) -> Tensor:
@@ -38,3 +39,17 @@ def pooling_function(name: str) -> Callable[[Tensor, Ragged], Tensor]:
     """
     check_one_of(POOLINGS, pooling=name)
     return POOLINGS[name]
+
+
+class PoolsNodes(HasPooling):
+    """A head whose row of a graph is pooled from the states of its nodes as they come.
+
+    Attributes:
+        pool: the pooling, :func:`pooling_function`.
+    """
+
+    pool: Callable[[Tensor, Ragged], Tensor]
+
+    def pooled(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, d) the row of every graph, from states (N, d)."""
+        return self.pool(h, batch.ragged)

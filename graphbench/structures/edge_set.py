@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,25 +32,6 @@ class EdgeSet:
     def num_pairs(self) -> int:
         """M."""
         return self.index.shape[1]
-
-    @classmethod
-    def collate(cls, parts: Sequence[EdgeSet], first_node: Tensor) -> EdgeSet:
-        """Pairs of several batches behind each other.
-
-        Args:
-            parts: one set per batch, at least one.
-            first_node: (len(parts),) int64 on the host, number of nodes before each batch.
-        """
-        shifts = first_node.tolist()
-        ptr, total = [parts[0].ptr[:1]], 0
-        for part in parts:
-            ptr.append(part.ptr[1:] + total)
-            total += part.num_pairs
-        return cls(
-            index=torch.cat([part.index + shift for part, shift in zip(parts, shifts, strict=True)], dim=1),
-            ptr=torch.cat(ptr),
-            attr=None if parts[0].attr is None else torch.cat([p.attr for p in parts if p.attr is not None]),
-        )
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> EdgeSet:
         """Edge set on another device."""

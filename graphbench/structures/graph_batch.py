@@ -16,7 +16,7 @@ for later layers (an embedded encoding, a bias of pairs, virtual nodes) travels 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -30,7 +30,7 @@ from graphbench.structures.layer_state import LayerState
 from graphbench.structures.memo import Memo
 from graphbench.structures.pairs import HopNeighbors, PairBlocks
 from graphbench.structures.ragged import Ragged
-from graphbench.structures.sparse_rows import Features, cat_features
+from graphbench.structures.sparse_rows import Features
 from graphbench.structures.two_hops import two_hop_edges
 
 T = TypeVar("T")
@@ -214,59 +214,6 @@ class GraphBatch(Memo):
             hops=each(self.hops),
             edge_order=each(self.edge_order),
             real_graphs=each(self.real_graphs),
-        )
-
-    @classmethod
-    def collate(cls, batches: Sequence[GraphBatch]) -> GraphBatch:
-        """Puts batches behind each other, node numbers shifted; no loop over graphs.
-
-        Args:
-            batches: batches, at least one; all with the same fields.
-
-        Raises:
-            ValueError: nothing to collate, or a field is present in some batches only.
-        """
-        if not batches:
-            raise ValueError("nothing to collate: received no batch")
-        if any(batch.real_graphs is not None for batch in batches):
-            raise ValueError("padded batches cannot be collated: their real graphs would not come first")
-        first = batches[0]
-        for other in batches[1:]:
-            if other._fields() != first._fields():
-                raise ValueError(
-                    f"batches with different fields cannot be collated: {sorted(first._fields())} and "
-                    f"{sorted(other._fields())}"
-                )
-        sizes = [size for batch in batches for size in batch.ragged.sizes]
-        nodes = torch.as_tensor([0, *(batch.num_nodes for batch in batches[:-1])]).cumsum(0)
-        edges = torch.as_tensor([batch.num_edges for batch in batches])
-        shift = torch.repeat_interleave(nodes, edges).to(first.device)
-
-        def cat(name: str) -> Tensor | None:
-            return None if getattr(first, name) is None else torch.cat([getattr(batch, name) for batch in batches])
-
-        return cls(
-            ragged=Ragged.from_sizes(sizes, first.device),
-            edge_index=torch.cat([batch.edge_index for batch in batches], dim=1) + shift,
-            x=cat_features([batch.x for batch in batches]),
-            edge_attr=cat("edge_attr"),
-            y=cat("y"),
-            pe={name: torch.cat([batch.pe[name] for batch in batches]) for name in first.pe},
-            edge_pe={name: torch.cat([batch.edge_pe[name] for batch in batches]) for name in first.edge_pe},
-            pair_pe={name: torch.cat([batch.pair_pe[name] for batch in batches]) for name in first.pair_pe},
-            edge_sets={
-                name: EdgeSet.collate([batch.edge_sets[name] for batch in batches], nodes) for name in first.edge_sets
-            },
-            pairs=None if first.pairs is None else PairBlocks.collate([b.pairs for b in batches if b.pairs]),
-            hops=None if first.hops is None else HopNeighbors.collate([b.hops for b in batches if b.hops]),
-        )
-
-    def _fields(self) -> frozenset[str]:
-        named = ("x", "edge_attr", "y", "pairs", "hops")
-        groups = {"pe": self.pe, "edge_pe": self.edge_pe, "pair_pe": self.pair_pe, "edge_sets": self.edge_sets}
-        return frozenset(
-            [name for name in named if getattr(self, name) is not None]
-            + [f"{group}.{name}" for group, each in groups.items() for name in each]
         )
 
 

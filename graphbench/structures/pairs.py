@@ -5,7 +5,6 @@ Distances are stored, masks are derived: decay masks, focal masks and hop biases
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,12 +74,6 @@ class PairBlocks(Memo):
         size = self.sizes[graph]
         return self.distance[self._first[graph] : self._first[graph + 1]].view(size, size)
 
-    @classmethod
-    def collate(cls, parts: Sequence[PairBlocks]) -> PairBlocks:
-        """Blocks of several batches, concatenated."""
-        distance = torch.cat([part.distance for part in parts]) if parts else torch.empty(0, dtype=torch.uint8)
-        return cls(distance, tuple(size for part in parts for size in part.sizes))
-
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBlocks:
         """Distances on another device."""
         return PairBlocks(self.distance.to(device, non_blocking=non_blocking), self.sizes)
@@ -111,20 +104,6 @@ class HopNeighbors(Memo):
     def num_nodes(self) -> int:
         """N."""
         return self.row_ptr.numel() - 1
-
-    @classmethod
-    def collate(cls, parts: Sequence[HopNeighbors]) -> HopNeighbors:
-        """Lists of several batches, concatenated, node numbers shifted."""
-        row_ptr, col = [torch.zeros(1, dtype=torch.int64)], []
-        nodes = pairs = 0
-        for part in parts:
-            row_ptr.append(part.row_ptr[1:] + pairs)
-            col.append(part.col + nodes)
-            nodes += part.num_nodes
-            pairs += part.col.numel()
-        hops = [part.hop for part in parts] or [torch.empty(0, dtype=torch.uint8)]
-        columns = col or [torch.empty(0, dtype=torch.int64)]
-        return cls(torch.cat(row_ptr), torch.cat(columns), torch.cat(hops))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> HopNeighbors:
         """Neighbour lists on another device."""

@@ -219,13 +219,3 @@ def as_dense(features: Features) -> Tensor:
 def _rows_only(dim: int) -> None:
     if dim != 0:
         raise ValueError(f"sparse rows are selected along dimension 0, received {dim}")
-
-
-def cat_features(parts: Sequence[Features | None]) -> Features | None:
-    """Node features of several batches behind each other; all of one kind."""
-    sparse = [part for part in parts if isinstance(part, SparseRows)]
-    if not sparse:
-        return None if parts[0] is None else torch.cat([part for part in parts if isinstance(part, Tensor)])
-    if len(sparse) < len(parts):
-        raise ValueError(f"{len(sparse)} of {len(parts)} batches have sparse node features; all must, or none")
-    return SparseRows.cat(sparse)

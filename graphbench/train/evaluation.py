@@ -39,10 +39,9 @@ def evaluate(
     passes: Iterable[EvaluationPass],
     fabric: Fabric,
     skip: tuple[str, ...] = ("train",),
-    captured: CapturedEvaluation | None = None,
 ) -> dict[str, SplitPredictions]:
     """Predictions and losses per split: :func:`launch` and :func:`collect` in one go."""
-    return collect(launch(predict, task, passes, skip, captured), fabric)
+    return collect(launch(predict, task, passes, skip), fabric)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from graphbench.train.evaluation import SplitPredictions, evaluate
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.forward_hooks import attention_weights
+from graphbench.train.parameter_groups import count_parameters
 
 logger = logging.getLogger("graphbench.inference")
 
@@ -135,7 +136,7 @@ class Inference:
         for split in (split for split in SPLITS if split in predictions):
             buffer = predictions[split].buffer
             for name, value in buffer.compute(self.task).items():
-                scores.append(Score(split, name, value, name != "loss" and self.task.maximize(name), buffer.rows))
+                scores.append(Score(split, name, value, self.task.maximize(name), buffer.rows))
             if self.task.undefined:
                 undefined[split] = dict(self.task.undefined)
         seconds = time.perf_counter() - start
@@ -144,7 +145,7 @@ class Inference:
             best_epoch=self.best_epoch,
             epochs=0,
             scores=tuple(scores),
-            params=sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad),
+            params=count_parameters(self.model),
             time_per_epoch=seconds,
             total_time=seconds,
             peak_memory=peak_memory(self.fabric.device),

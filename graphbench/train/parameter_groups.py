@@ -79,3 +79,8 @@ def _members(model: nn.Module, prefixes: Sequence[str]) -> dict[str, list[nn.Par
             fitting = [prefix for prefix in prefixes if name == prefix or name.startswith(prefix + ".")]
             members[max(fitting, key=len, default="")].append(parameter)
     return members
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trainable parameters."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

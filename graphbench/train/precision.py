@@ -21,16 +21,13 @@ class Precision:
         name: ``32-true``, ``bf16-true``, ``16-true``, ``64-true`` (weights of that type), ``bf16-mixed`` or
             ``16-mixed`` (weights of 32 bits, autocast). Gradients of float16 are scaled, so that they do not underflow.
         device: device that computes.
-        scaler: scaler of the gradients of ``16-mixed``; None: PyTorch's defaults.
     """
 
-    def __init__(self, name: str, device: torch.device, scaler: torch.amp.GradScaler | None = None) -> None:
+    def __init__(self, name: str, device: torch.device) -> None:
         self.name = name
         self.weights = _WEIGHTS.get(name)
         self._products, self._device = _PRODUCTS.get(name), device
-        if scaler is None and name == "16-mixed":
-            scaler = torch.amp.GradScaler(device.type)
-        self._scaler = scaler
+        self._scaler = torch.amp.GradScaler(device.type) if name == "16-mixed" else None
 
     def forward_context(self) -> AbstractContextManager[Any]:
         """Within it models are called."""

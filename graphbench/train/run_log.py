@@ -132,7 +132,7 @@ class RunLog:
             raise no_best_epoch(settings.metric)
 
         def maximize(name: str) -> bool:
-            return settings.maximize if name == settings.metric else name != "loss" and task.maximize(name)
+            return settings.maximize if name == settings.metric else task.maximize(name)
 
         scores = [
             Score(split, name, value, maximize(name), best.counts[split])

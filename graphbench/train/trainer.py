@@ -46,6 +46,7 @@ from graphbench.train.failures import (
 from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.mode import set_mode
 from graphbench.train.nonfinite import Origin, find_origin
+from graphbench.train.parameter_groups import count_parameters
 from graphbench.train.pretrained import frozen_norms
 from graphbench.train.reporter import Reporter
 from graphbench.train.run_log import RunLog
@@ -118,7 +119,7 @@ class Trainer:
             self._history,
             reporters if fabric.is_global_zero else (),
             settings,
-            params=sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+            params=count_parameters(model),
             device=fabric.device,
         )
         self._checkpointer = Checkpointer(run, fabric, settings)

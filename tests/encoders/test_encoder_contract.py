@@ -9,6 +9,7 @@ from graphbench import registry
 from graphbench.data.store import GraphStore
 from graphbench.encoders.contract import BatchEncoder
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
+from tests.joined import joined
 
 ROOMS = ("encoders/node", "encoders/edge", "encoders/positional")
 EVERY = [(room, name) for room in ROOMS for name in registry.names(room)]
@@ -134,7 +135,7 @@ def _encode(room, name, encoder, batch):
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_shapes_and_finite_values(room, name, own):
     encoder = _build(room, name, own)
-    for batch in [*_graphs(name), GraphBatch.collate(_graphs(name))]:
+    for batch in [*_graphs(name), joined(_graphs(name))]:
         for training in (False, True):
             encoded = _encode(room, name, encoder.train(training), batch)
             rows = batch.num_edges if _level(room, name) == "edge" else batch.num_nodes
@@ -147,7 +148,7 @@ def test_shapes_and_finite_values(room, name, own):
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_a_graph_does_not_depend_on_its_batch(room, name, own):
     encoder = _build(room, name, own)
-    together = _encode(room, name, encoder, GraphBatch.collate(_graphs(name)))
+    together = _encode(room, name, encoder, joined(_graphs(name)))
     alone = [_encode(room, name, encoder, graph) for graph in _graphs(name)]
     for values, parts in zip(together, zip(*alone, strict=True), strict=True):
         torch.testing.assert_close(values, torch.cat(parts), rtol=0, atol=1e-12)
@@ -179,7 +180,7 @@ def test_rows_follow_the_order_of_their_nodes_or_edges(room, name, own):
 @pytest.mark.parametrize(("room", "name", "own"), CASES)
 def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, own):
     encoder = _build(room, name, own).train()
-    batch = GraphBatch.collate(_graphs(name))
+    batch = joined(_graphs(name))
     groups = [*batch.pe.values(), *batch.edge_pe.values(), *batch.pair_pe.values()]
     tensors = [batch.x, batch.edge_attr, batch.edge_index, batch.pairs.distance, *groups]
     before = [tensor.clone() for tensor in tensors]
@@ -200,7 +201,7 @@ def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, ow
 def test_the_state_can_be_restored(room, name, own):
     encoder, other = _build(room, name, own), _build(room, name, own)
     other.load_state_dict(encoder.state_dict())
-    batch = GraphBatch.collate(_graphs(name))
+    batch = joined(_graphs(name))
     for a, b in zip(_encode(room, name, encoder, batch), _encode(room, name, other, batch), strict=True):
         assert torch.equal(a, b)
 

@@ -74,7 +74,6 @@ def test_no_default_of_a_section_hides_what_the_fork_chooses() -> None:
         _, namespace, _ = place
         if namespace in registry.NAMESPACES:
             context = registry.context_class(namespace)
-            assert context is not None
             assert arguments.keys() <= {field.name for field in dataclasses.fields(context)}, place
 
 

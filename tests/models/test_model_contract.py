@@ -14,6 +14,7 @@ from graphbench.encoders.edge.linear import LinearEdge
 from graphbench.encoders.node.linear import LinearNode
 from graphbench.layers.gps import GPSBlock
 from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, Ragged
+from tests.joined import joined
 
 DIM, HOPS, RING = 16, 5, 5
 MOTIFS = {"cycles": 5, "paths": 5, "stars": 3, "hops": 1, "walk": 0}
@@ -144,7 +145,7 @@ def _renumbered(graph, nodes, edges):
 
 
 GRAPHS = [_graph(7, 12, 1), _graph(1, 0, 2), _graph(0, 0, 3), _graph(5, 8, 4), _graph(2, 0, 5)]
-TOGETHER, BACKWARDS = GraphBatch.collate(GRAPHS), GraphBatch.collate(GRAPHS[::-1])
+TOGETHER, BACKWARDS = joined(GRAPHS), joined(GRAPHS[::-1])
 
 
 def _rows(head, batch):
@@ -186,7 +187,7 @@ def test_the_numbering_of_nodes_does_not_matter(model, head, own, local, attenti
 @every_model
 def test_gradients_reach_everything_and_the_batch_stays_as_it_was(model, head, own, local, attention):
     built = _build(model, head, own, local, attention).train()
-    batch = GraphBatch.collate(GRAPHS)
+    batch = joined(GRAPHS)
     before = [tensor.clone() for tensor in (batch.x, batch.edge_attr, batch.edge_index)]
     pred = built(batch)
     (pred * torch.randn_like(pred)).sum().backward()

@@ -1,4 +1,4 @@
-"""The batch: collation, derived values, copies."""
+"""The batch: derived values, copies."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphbench.structures import GraphBatch, HopNeighbors, Ragged
+from graphbench.structures import GraphBatch, Ragged
 from tests.contract import alone, example_batch, permutations, permuted
+from tests.joined import joined
 
 FIELDS = ("edge_index", "x", "edge_attr", "y")
 
 
 def graph(n: int, seed: int = 0) -> GraphBatch:
     batch = example_batch((n,), node_dim=3, edge_dim=2, pe={"RWSE": (4,), "LapPE": (2, 2)}, seed=seed)
-    hops = HopNeighbors(torch.arange(n + 1), torch.arange(n), torch.zeros(n, dtype=torch.uint8))
-    return batch.replace(y=torch.full((1,), float(n)), hops=hops)
+    return batch.replace(y=torch.full((1,), float(n)))
 
 
 def assert_equal(a: GraphBatch, b: GraphBatch, without: tuple[str, ...] = ()) -> None:
@@ -37,14 +37,14 @@ def assert_equal(a: GraphBatch, b: GraphBatch, without: tuple[str, ...] = ()) ->
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 14), min_size=1, max_size=6))
-def test_collate_and_take_apart(sizes: list[int]) -> None:
+def test_join_and_take_apart(sizes: list[int]) -> None:
+    """Two tools of other tests, tested themselves."""
     parts = [graph(n, seed) for seed, n in enumerate(sizes)]
-    batch = GraphBatch.collate(parts)
+    batch = joined(parts)
     assert batch.num_graphs == len(sizes)
     assert batch.num_nodes == sum(sizes)
     assert batch.num_edges == sum(part.num_edges for part in parts)
     assert batch.y.tolist() == [float(n) for n in sizes]
-    assert torch.equal(batch.hops.col, torch.arange(sum(sizes)))
     if batch.num_edges:
         source, target = batch.ragged.graph_id[batch.edge_index]
         assert torch.equal(source, target)
@@ -65,37 +65,13 @@ def test_words_of_pytorch_geometric() -> None:
     assert torch.equal(sums, torch.stack([part.sum(0) for part in batch.x.split(batch.ragged.sizes)]))
 
 
-def test_collating_batches_is_collating_their_graphs() -> None:
-    parts = [graph(n, seed) for seed, n in enumerate((3, 0, 7, 1))]
-    nested = GraphBatch.collate([GraphBatch.collate(parts[:2]), GraphBatch.collate(parts[2:])])
-    assert_equal(nested, GraphBatch.collate(parts))
-
-
 def test_worked_example() -> None:
     triangle = GraphBatch(Ragged.from_sizes([3]), torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]))
     edge = GraphBatch(Ragged.from_sizes([2]), torch.tensor([[0, 1], [1, 0]]))
-    batch = GraphBatch.collate([triangle, edge])
+    batch = joined([triangle, edge])
     assert batch.ragged.ptr.tolist() == [0, 3, 5]
     assert batch.edge_index.tolist() == [[0, 1, 1, 2, 2, 0, 3, 4], [1, 0, 2, 1, 0, 2, 4, 3]]
     assert batch.x is None
-
-
-def test_encodings_of_pairs_are_collated_graph_after_graph() -> None:
-    first, second = (graph(n).replace(pair_pe={"a": torch.full((n * n, 2), n)}) for n in (2, 3))
-    batch = GraphBatch.collate([first, second])
-    assert batch.pair_pe["a"][:, 1].tolist() == [2] * 4 + [3] * 9
-    with pytest.raises(ValueError, match=r"pair_pe\.a"):
-        GraphBatch.collate([first, graph(3)])
-
-
-def test_nothing_to_collate() -> None:
-    with pytest.raises(ValueError, match="no batch"):
-        GraphBatch.collate([])
-
-
-def test_different_fields_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"pe\.RWSE"):
-        GraphBatch.collate([graph(3), graph(4).replace(pe={})])
 
 
 def test_derived_is_computed_once_and_not_copied() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphbench.structures import GraphBatch, Ragged, SparseRows, as_dense
+from graphbench.structures import SparseRows
 
 SHAPES = {"usual": (7, 5), "one_row": (1, 5), "one_column": (6, 1), "no_rows": (0, 4), "no_columns": (4, 0)}
 EVERY = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -101,16 +101,3 @@ def test_refusals() -> None:
         rows.with_values(rows.value.long())
     with pytest.raises(ValueError, match=r"received torch\.float64 of shape \(1,\)"):
         SparseRows(rows.ptr, rows.column, rows.value[:1], 5)
-
-
-def batch_of(x: Tensor | SparseRows) -> GraphBatch:
-    return GraphBatch(Ragged.from_sizes([len(x)]), torch.zeros(2, 1, dtype=torch.int64), x=x)
-
-
-def test_batches_with_sparse_rows_are_collated() -> None:
-    a, b = matrix((3, 5)), matrix((4, 5))
-    joined = GraphBatch.collate([batch_of(SparseRows.of(a)), batch_of(SparseRows.of(b))])
-    assert isinstance(joined.x, SparseRows)
-    assert torch.equal(as_dense(joined.x), torch.cat([a, b]))
-    with pytest.raises(ValueError, match="1 of 2 batches have sparse node features"):
-        GraphBatch.collate([batch_of(SparseRows.of(a)), batch_of(b)])

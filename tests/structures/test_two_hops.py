@@ -8,6 +8,7 @@ from torch import Tensor
 
 from graphbench.structures import GraphBatch, Ragged, two_hops
 from graphbench.structures.two_hops import more_walk_edges, two_hop_edges
+from tests.joined import joined
 
 
 def dense(edge_index: Tensor, nodes: int) -> Tensor:
@@ -70,7 +71,7 @@ def test_squared_twice_reaches_four_edges() -> None:
 def test_graphs_stay_apart_and_the_batch_keeps_it() -> None:
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     graph = GraphBatch(Ragged.from_sizes([3]), path)
-    batch = GraphBatch.collate([graph, graph])
+    batch = joined([graph, graph])
     adjacency = batch.two_hop_adjacency(direct=False, norm="sym", self_loops=True)
     assert adjacency is batch.two_hop_adjacency(direct=False, norm="sym", self_loops=True)
     assert adjacency is not batch.two_hop_adjacency(direct=True, norm="sym", self_loops=True)

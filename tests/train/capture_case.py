@@ -24,7 +24,7 @@ from graphbench.structures import BatchPlan
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.captured_step import CapturedSteps
-from graphbench.train.evaluation import SplitPredictions, evaluate
+from graphbench.train.evaluation import SplitPredictions, collect, launch
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
 from graphbench.train.precision import Precision
@@ -87,7 +87,8 @@ class Training:
         """Predictions of validation and test."""
         self.model.eval()
         evaluation = self.evaluation if captured else None
-        return evaluate(self.predict, self.task, self.loaders.passes, self.fabric, captured=evaluation)
+        launched = launch(self.predict, self.task, self.loaders.passes, captured=evaluation)
+        return collect(launched, self.fabric)
 
     def parameters(self) -> list[Tensor]:
         """Copies on the CPU."""

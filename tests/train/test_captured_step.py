@@ -74,7 +74,8 @@ class Scaled(Precision):
     """Scales losses as 16-mixed does, and computes in float32: the second device has no autocast."""
 
     def __init__(self) -> None:
-        super().__init__("16-mixed", DEVICE, torch.amp.GradScaler(DEVICE.type, init_scale=2.0**127))
+        super().__init__("16-mixed", DEVICE)
+        self.load_state_dict(self.state_dict() | {"scale": 2.0**127})
 
     def forward_context(self) -> AbstractContextManager[None]:
         return nullcontext()

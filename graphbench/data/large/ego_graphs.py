@@ -40,7 +40,7 @@ def ego_graphs(store: GraphStore, *, depth: int, neighbors: int, seed: int) -> G
         for first in range(0, store.num_nodes, _ROOTS)
     ]
     entries = np.concatenate([part.entries for part in parts])
-    edges = None if incoming.edge is None else incoming.edge[torch.from_numpy(entries)]
+    edges = incoming.numbers_of(entries)
     rows = torch.from_numpy(np.concatenate([part.nodes for part in parts]))
     return GraphStore.from_arrays(
         np.concatenate([part.sizes for part in parts]),

@@ -65,6 +65,10 @@ class IncomingEdges:
             buffer.release()
         return cls(ptr, source, edge[0] if edge else None, loops)
 
+    def numbers_of(self, entries: np.ndarray) -> Tensor | None:
+        """(e,) numbers, in the order given, of edges of this list; None when not asked for."""
+        return None if self.edge is None else self.edge[torch.from_numpy(entries)]
+
 
 def _group(part: Tensor, first: int, starts: Tensor, cursor: list[int], to: tuple[Tensor, ...]) -> None:
     """Appends edges to the ranges of their targets.

@@ -42,6 +42,9 @@ Blocks = Callable[[IncomingEdges], NodeBlocks]
 
 EVALUATIONS = ("full_batch", "blocks", "random_node", "cluster")
 
+EVALUATION_STREAM, ORDER_STREAM, BATCH_STREAM = range(3)
+"""Random streams: of evaluation batches, of the order of an epoch, of its batches."""
+
 
 @dataclass(frozen=True)
 class LoaderOptions:
@@ -67,9 +70,15 @@ class LoaderOptions:
 class SamplingLoader(DataLoaders):
     """Base class of the loaders that sample batches on the host, the next one in a second thread.
 
+    A batch is about ``_batch_size`` examples of the training part; loaders whose batches are others override
+    ``num_train_batches``.
+
     Args:
         process: process of the training that the batches are for.
     """
+
+    _splits: Splits
+    _batch_size: int
 
     def __init__(self, process: LoaderProcess) -> None:
         self._seed, self._device = process.seed, process.device
@@ -87,6 +96,16 @@ class SamplingLoader(DataLoaders):
     @abstractmethod
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of :meth:`train`, on the host; asked in another thread than that of the training."""
+
+    @property
+    def num_train_batches(self) -> int:
+        """Steps per epoch, the same in every process."""
+        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
+
+    def _shuffled(self, epoch: int) -> np.ndarray:
+        """This process's training examples in the order of an epoch."""
+        order = self._generator(ORDER_STREAM, epoch).permutation(self._splits.train.numpy())
+        return order[self._shard(len(order))]
 
     def _pinned(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         if self._device.type != "cuda":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.large.ego_sampling import EgoSampler
-from graphbench.data.large.loader import EVALUATIONS, LargeLoader, LoaderOptions
+from graphbench.data.large.loader import BATCH_STREAM, EVALUATION_STREAM, EVALUATIONS, LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.page_advice import read_at_random
 from graphbench.data.large.subgraph import subgraph
@@ -21,9 +21,6 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
 from graphbench.structures import DeviceBatch, EvaluationPass, GraphBatch
-
-_EVALUATION, _ORDER, _BATCH = range(3)
-"""Random streams: of evaluation batches, of the order of an epoch, of its batches."""
 
 
 class SeedNodeLoader(LargeLoader):
@@ -70,18 +67,12 @@ class SeedNodeLoader(LargeLoader):
                 if isinstance(tensor, Tensor):
                     read_at_random(tensor)
 
-    @property
-    def num_train_batches(self) -> int:
-        """Steps per epoch, the same in every process."""
-        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
-
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of one epoch, and the rows of their seed nodes."""
-        order = self._generator(_ORDER, epoch).permutation(self._splits.train.numpy())
-        train_nodes = order[self._shard(len(order))]
+        train_nodes = self._shuffled(epoch)
         for number, first in enumerate(range(0, len(train_nodes), self._batch_size)):
             seeds = train_nodes[first : first + self._batch_size]
-            yield self.around(seeds, self._generator(_BATCH, epoch, number, self._rank))
+            yield self.around(seeds, self._generator(BATCH_STREAM, epoch, number, self._rank))
 
     @abstractmethod
     def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
@@ -92,11 +83,6 @@ class SeedNodeLoader(LargeLoader):
             rng: decides what is sampled around them.
         """
 
-    def _edges(self, entries: np.ndarray) -> Tensor | None:
-        """(e,) numbers in the store of edges of the list sorted by target, where something is stored for them."""
-        edge = self._incoming.edge
-        return None if edge is None else edge[torch.from_numpy(entries)]
-
     def _passes(self, evaluation: str, shares: Mapping[str, Tensor]) -> list[EvaluationPass]:
         if evaluation != self.sampler:
             return super()._passes(evaluation, shares)
@@ -106,7 +92,7 @@ class SeedNodeLoader(LargeLoader):
     def _predicted(self, nodes: Tensor) -> Iterator[DeviceBatch]:
         def sampled() -> Iterator[tuple[GraphBatch, Tensor]]:
             for number, seeds in enumerate(nodes.split(self._batch_size) if len(nodes) else ()):
-                yield self.around(seeds.numpy(), self._generator(_EVALUATION, number))
+                yield self.around(seeds.numpy(), self._generator(EVALUATION_STREAM, number))
 
         for batch, rows in one_ahead(sampled()):
             yield DeviceBatch(self._move(batch), rows.to(self._device))
@@ -122,7 +108,8 @@ class NeighborLoader(SeedNodeLoader):
         """The union of the neighbourhoods of some nodes; arguments as in the base class."""
         sample = self._sampler(seeds, rng)
         nodes, edge_index = torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index)
-        return subgraph(self._store, nodes, edge_index, self._edges(sample.entries)), torch.arange(len(seeds))
+        edges = self._incoming.numbers_of(sample.entries)
+        return subgraph(self._store, nodes, edge_index, edges), torch.arange(len(seeds))
 
 
 class ShadowLoader(SeedNodeLoader):
@@ -138,4 +125,4 @@ class ShadowLoader(SeedNodeLoader):
     def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
         """The graphs of some nodes, one after the other, each of which begins with its seed; arguments as above."""
         egos = EgoSampler(self._sampler)(seeds[:, None], rng)
-        return egos.batch(self._store, self._edges(egos.entries)), torch.from_numpy(egos.roots[:, 0])
+        return egos.batch(self._store, self._incoming.numbers_of(egos.entries)), torch.from_numpy(egos.roots[:, 0])

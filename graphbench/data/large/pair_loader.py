@@ -10,11 +10,11 @@ from torch import Tensor
 
 from graphbench.data.large.ego_sampling import EgoSampler
 from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import LoaderOptions, SamplingLoader
+from graphbench.data.large.loader import BATCH_STREAM, EVALUATION_STREAM, LoaderOptions, SamplingLoader
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows, subgraph
 from graphbench.data.loading.batching import consecutive_share
-from graphbench.data.loading.hidden_pairs import pairs_to_hide
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
@@ -70,7 +70,7 @@ class PairLoader(SamplingLoader):
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         splits.check(store.edge_sets["label"].num_pairs)
-        self._store, self._splits, self._batch_size = _without_hidden(store, splits), splits, batch_size
+        self._store, self._splits, self._batch_size = without_hidden_pairs(store, splits), splits, batch_size
         self._pairs = store.edge_sets["label"].index
         self._incoming = IncomingEdges.of(self._store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
         self._sampler = NeighborSampler(self._incoming, sizes)
@@ -83,35 +83,26 @@ class PairLoader(SamplingLoader):
             self.exact_passes = (lambda: [self._whole(shares)]) if options.exact else None
             self.passes = [EvaluationPass({part: None}, self._sampled(each)) for part, each in shares.items()]
 
-    @property
-    def num_train_batches(self) -> int:
-        """Steps per epoch, the same in every process."""
-        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
-
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The batches of one epoch; every prediction counts."""
-        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
-        pairs = order[self._shard(len(order))]
+        pairs = self._shuffled(epoch)
         for number, first in enumerate(range(0, len(pairs), self._batch_size)):
             chosen = torch.from_numpy(pairs[first : first + self._batch_size])
-            yield self._batch(chosen, self._generator(2, epoch, number, self._rank)), torch.arange(len(chosen))
+            rng = self._generator(BATCH_STREAM, epoch, number, self._rank)
+            yield self._batch(chosen, rng), torch.arange(len(chosen))
 
     def _batch(self, pairs: Tensor, rng: np.random.Generator) -> GraphBatch:
         """Batch sampled around some pairs."""
         if self._egos is not None:
             egos = self._egos(self._pairs[:, pairs].T.to(torch.int64).numpy(), rng).without_edges_between_roots()
-            graph = egos.batch(self._store, self._edges(egos.entries))
+            graph = egos.batch(self._store, self._incoming.numbers_of(egos.entries))
             index, ptr = torch.from_numpy(egos.roots).T.contiguous(), torch.arange(len(pairs) + 1)
             return graph.replace(edge_sets={"label": EdgeSet(index, ptr)}, y=self._targets(pairs))
         seeds, local = self._pairs[:, pairs].to(torch.int64).unique(return_inverse=True)
         sample = self._sampler(seeds.numpy(), rng)
         nodes, edge_index = torch.from_numpy(sample.nodes), torch.from_numpy(sample.edge_index)
-        graph = subgraph(self._store, nodes, edge_index, self._edges(sample.entries))
+        graph = subgraph(self._store, nodes, edge_index, self._incoming.numbers_of(sample.entries))
         return _asking(graph, local, self._targets(pairs))
-
-    def _edges(self, entries: np.ndarray) -> Tensor | None:
-        edge = self._incoming.edge
-        return None if edge is None else edge[torch.from_numpy(entries)]
 
     def _targets(self, pairs: Tensor) -> Tensor:
         assert self._store.y is not None
@@ -139,7 +130,7 @@ class PairLoader(SamplingLoader):
     def _sampled(self, pairs: Tensor) -> Callable[[], Iterator[GraphBatch]]:
         def batches() -> Iterator[GraphBatch]:
             for number, chosen in enumerate(pairs.split(self._batch_size) if len(pairs) else ()):
-                yield self._move(self._batch(chosen, self._generator(0, number)))
+                yield self._move(self._batch(chosen, self._generator(EVALUATION_STREAM, number)))
 
         return batches
 
@@ -147,15 +138,3 @@ class PairLoader(SamplingLoader):
 def _asking(graph: GraphBatch, pairs: Tensor, y: Tensor) -> GraphBatch:
     """The graph with questions about pairs (2, P) and their targets."""
     return graph.replace(edge_sets={"label": EdgeSet(pairs, torch.tensor([0, pairs.shape[1]]))}, y=y)
-
-
-def _without_hidden(store: GraphStore, splits: Splits) -> GraphStore:
-    hidden = pairs_to_hide(store, splits)
-    if hidden is None:
-        return store
-    kept = ~hidden
-    return store.replace(
-        edge_index=store.edge_index[:, kept],
-        edge_ptr=torch.tensor([0, int(kept.sum())]),
-        edge_attr=None if store.edge_attr is None else store.edge_attr[kept],
-    )

@@ -67,13 +67,10 @@ class SaintLoader(LargeLoader):
 
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The subgraphs of one epoch, and which of their nodes train."""
-        edge = self._incoming.edge
         for number in self._shard(self._iterations).tolist():
             drawn = self._induced(self._draw(self._generator(_EPOCH, epoch, number)))
-            nodes, edges = torch.from_numpy(drawn.nodes), torch.from_numpy(drawn.entries)
-            cut = subgraph(
-                self._store, nodes, torch.from_numpy(drawn.edge_index), None if edge is None else edge[edges]
-            )
+            nodes, edges = torch.from_numpy(drawn.nodes), self._incoming.numbers_of(drawn.entries)
+            cut = subgraph(self._store, nodes, torch.from_numpy(drawn.edge_index), edges)
             yield self._weighted(cut, drawn) if self._coverage else cut, self._trains[nodes].nonzero().squeeze(1)
 
     def _weighted(self, cut: GraphBatch, drawn: Sample) -> SampledGraph:

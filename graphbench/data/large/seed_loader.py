@@ -41,19 +41,13 @@ class SeedLoader(LargeLoader):
         super().__init__(store, splits, "seeds", options)
         self._batch_size = batch_size
 
-    @property
-    def num_train_batches(self) -> int:
-        """Steps per epoch, the same in every process."""
-        return -(-len(self._shard(self._splits.train.numel())) // self._batch_size)
-
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """The graph, once for every batch of training nodes of one epoch, and these nodes."""
         return self.sample(epoch)
 
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """Sampled training batches, as in :meth:`train`: nothing is cut that could be prepared beside the training."""
-        order = self._generator(1, epoch).permutation(self._splits.train.numpy())
-        train_nodes = torch.from_numpy(order[self._shard(len(order))])
+        train_nodes = torch.from_numpy(self._shuffled(epoch))
         graph = next(batch for eval_pass in self.passes for batch in eval_pass.batches())
         assert isinstance(graph, GraphBatch)
         for rows in train_nodes.split(self._batch_size):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 
 
-def pairs_to_hide(store: GraphStore, splits: Splits) -> Tensor | None:
-    """Mask of the edges that are pairs of validation or test, in either direction.
+def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
+    """The graphs without the edges that are pairs of validation or test, in either direction.
 
     Args:
         store: graphs with targets per pair.
         splits: numbers of pairs.
 
     Returns:
-        (E,) bool; None where there are none, as in published link data sets, whose graphs consist of training edges.
+        The store itself where there are none, as in published link data sets, whose graphs consist of training edges.
 
     Raises:
         ValueError: there are some, and encodings were computed with them.
@@ -29,10 +28,15 @@ def pairs_to_hide(store: GraphStore, splits: Splits) -> Tensor | None:
     keys = both[0] * asked.num_nodes + both[1]
     seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
     if not bool(seen.any()):
-        return None
+        return store
     if store.pe or store.edge_pe or store.pair_pe or store.computed or store.pairs is not None:
         raise ValueError(
             f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
             "the nodes were computed with them; leave those edges out of the data, or use no encodings"
         )
-    return seen
+    kept = ~seen
+    return store.replace(
+        edge_index=store.edge_index[:, kept],
+        edge_ptr=torch.cat([torch.zeros(1, dtype=torch.int64), kept.cumsum(0)])[store.edge_ptr],
+        edge_attr=None if store.edge_attr is None else store.edge_attr[kept],
+    )

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from graphbench.data.loading.assembly import why_not
 from graphbench.data.loading.batching import Batching, Order, check_budget, consecutive_share, in_order, shard
-from graphbench.data.loading.hidden_pairs import pairs_to_hide
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
@@ -102,7 +102,8 @@ class GraphLoaders(AssemblesOnDevice):
         splits.check(num_examples(store, transductive))
         check_budget(store.sizes, node_budget)
         check_budget(store.sizes, eval_node_budget, "eval_node_budget")
-        self._store, self._splits = store, splits
+        hides = transductive and hide_edges and store.y_level == "pair"
+        self._store, self._splits = without_hidden_pairs(store, splits) if hides else store, splits
         self._batch_size = batch_size
         self._budget = eval_node_budget or node_budget  # of evaluation
         self._transductive = transductive
@@ -113,8 +114,6 @@ class GraphLoaders(AssemblesOnDevice):
         if not transductive:
             shape = {"batch_size": batch_size, "node_budget": node_budget, "rank": rank, "world_size": world_size}
             self._batching = Batching(store.sizes[splits.train], order=batching, **shape)
-        hides = transductive and hide_edges and store.y_level == "pair"
-        self._hidden = pairs_to_hide(store, splits) if hides else None
         self._full: GraphBatch | None = None
         self._train_rows = self._to_device(shard(splits.train, rank, world_size)) if transductive else None
         self.passes = self._passes()
@@ -123,8 +122,7 @@ class GraphLoaders(AssemblesOnDevice):
     def full_batch(self) -> GraphBatch:
         """All graphs as one batch on the device; always the same object."""
         if self._full is None:
-            batch = self._store.gather(range(self._store.num_graphs))
-            self._full = self._move(batch if self._hidden is None else _without(batch, self._hidden))
+            self._full = self._move(self._store.gather(range(self._store.num_graphs)))
         return self._full
 
     @property
@@ -281,12 +279,3 @@ def num_examples(store: GraphStore, transductive: bool) -> int:
     if not transductive:
         return store.num_graphs
     return store.edge_sets["label"].num_pairs if store.y_level == "pair" else store.num_nodes
-
-
-def _without(batch: GraphBatch, hidden: Tensor) -> GraphBatch:
-    kept = ~hidden
-    return batch.replace(
-        edge_index=batch.edge_index[:, kept],
-        edge_attr=None if batch.edge_attr is None else batch.edge_attr[kept],
-        edge_pe={name: value[kept] for name, value in batch.edge_pe.items()},
-    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from graphbench.ops.sparse_flow.scores import query_tiles, scores
+from graphbench.ops.sparse_flow.scores import bounded_exp, query_tiles, scores
 from graphbench.structures import Ragged
 
 
@@ -55,7 +53,7 @@ def solve(s: Tensor, t: Tensor, lam: Tensor, alpha: float) -> Tensor:
         active = (rank <= last).to(w.dtype)
     # Everything is counted from the highest active threshold: flows are sums of positive numbers. Autograd of these
     # lines, with the active set held fixed, is the implicit gradient.
-    below = lam * _exp(log_phi.gather(-1, key)) * torch.expm1((t - t.gather(-1, key)).clamp(max=0))
+    below = lam * bounded_exp(log_phi.gather(-1, key)) * torch.expm1((t - t.gather(-1, key)).clamp(max=0))
     conserved = 1 - lam / alpha * (log_phi.gather(-1, key) - log_kappa).exp()
     w_active = w * active
     slope = (-log_kappa).exp() / alpha + w_active.sum(-1, keepdim=True)
@@ -71,14 +69,9 @@ def _last_active(w: Tensor, t: Tensor, log_phi: Tensor, lam: Tensor, alpha: floa
     ``1 - beta theta_m > sum over j before m of w_j (theta_m - theta_j)``; the sum grows by the gaps between thresholds.
     """
     t_up, order = t.sort(dim=-1)
-    theta = lam * _exp(log_phi.gather(-1, order))
+    theta = lam * bounded_exp(log_phi.gather(-1, order))
     gap = theta[..., 1:] * -torch.expm1(t_up[..., :-1] - t_up[..., 1:])
     flow = (gap * w.gather(-1, order).cumsum(-1)[..., :-1]).cumsum(-1)
     left = 1 - lam / alpha * torch.softmax(t, -1).gather(-1, order)
     left[..., 1:] -= flow
     return (left > 0).sum(-1, keepdim=True) - 1
-
-
-def _exp(x: Tensor) -> Tensor:
-    """Powers that leave room for a product with a weight below the largest number of the type."""
-    return x.clamp(max=0.78 * math.log(torch.finfo(x.dtype).max)).exp()

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from graphbench.ops.sparse_flow.scores import bounded_exp
+
 
 class RefinedRows(NamedTuple):
     """The solution of some rows of one graph and head, all in float64.
@@ -57,7 +59,7 @@ class RefinedRows(NamedTuple):
         padding = s.isneginf()
         log_kappa = (-log_w).masked_fill(padding, -math.inf).logsumexp(1, keepdim=True)
         w, f = log_w.exp(), t.masked_fill(padding, -math.inf).softmax(1)
-        phi = _exp(f.log() + log_kappa)
+        phi = bounded_exp(f.log() + log_kappa)
         last, order = _last_active(w, t, f, log_kappa, lam, alpha)
         reference = order.gather(1, last.clamp(min=0))
         rank = torch.empty_like(order).scatter_(1, order, torch.arange(s.shape[1], device=s.device).expand_as(order))
@@ -105,12 +107,7 @@ def _last_active(
     """
     rising, order = t.sort(1)
     f = f.gather(1, order)
-    gap = lam * _exp(f.log() + log_kappa)[:, 1:] * -torch.expm1((rising[:, :-1] - rising[:, 1:]).nan_to_num(0.0))
+    gap = lam * bounded_exp(f.log() + log_kappa)[:, 1:] * -torch.expm1((rising[:, :-1] - rising[:, 1:]).nan_to_num(0.0))
     left = 1 - lam / alpha * f
     left[:, 1:] -= (gap * w.gather(1, order).cumsum(1)[:, :-1]).cumsum(1)
     return ((left > 0) & rising.isfinite()).sum(1, keepdim=True) - 1, order
-
-
-def _exp(x: Tensor) -> Tensor:
-    """Powers that leave room for a product with a weight below the largest number of the type."""
-    return x.clamp(max=0.78 * math.log(torch.finfo(x.dtype).max)).exp()

@@ -34,3 +34,8 @@ def query_tiles(ragged: Ragged, heads: int, pairs: int | None = None) -> Iterato
             for start in range(first, first + size, step):
                 yield graph, slice(start, min(start + step, first + size)), whole
         first += size
+
+
+def bounded_exp(x: Tensor) -> Tensor:
+    """Powers that leave room for a product with a weight below the largest number of the type."""
+    return x.clamp(max=0.78 * math.log(torch.finfo(x.dtype).max)).exp()

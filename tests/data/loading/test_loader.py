@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.loading.loader import GraphLoaders, num_examples
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore, StoredEdges
@@ -236,6 +237,18 @@ def test_link_prediction_hides_the_edges_it_asks_for_later() -> None:
     # 1-2 is asked about in validation, 3-4 in test: gone in both directions, features too.
     assert sorted(batch.edge_index.T.tolist()) == [[0, 1], [1, 0], [2, 3], [3, 2]]
     assert batch.edge_attr[:, 0].tolist() == [0, 2, 4, 6]
+
+
+def test_edges_of_several_graphs_are_hidden_graph_by_graph() -> None:
+    edges = torch.tensor([[0, 1, 1, 2, 0, 1], [1, 0, 2, 1, 1, 0]])  # 0-1-2, and 0-1
+    asked = StoredEdges(torch.tensor([0, 2, 3]), torch.tensor([[0, 1, 0], [1, 2, 1]]))
+    store = GraphStore.from_arrays([3, 2], [4, 2], edges, x=torch.randn(5, 2))
+    store = store.replace(y=torch.ones(3, dtype=torch.int64), y_level="pair", edge_sets={"label": asked})
+    first = without_hidden_pairs(store, Splits.of([1, 2], [0], []))
+    assert first.edge_ptr.tolist() == [0, 2, 4]
+    assert first.edge_index.T.tolist() == [[1, 2], [2, 1], [0, 1], [1, 0]]
+    assert without_hidden_pairs(store, Splits.of([0], [1], [2])).edge_ptr.tolist() == [0, 2, 2]
+    assert without_hidden_pairs(store, Splits.of([0, 1, 2], [], [])) is store
 
 
 def test_encodings_computed_with_hidden_edges_are_refused() -> None:

@@ -20,6 +20,7 @@ from graphbench.layers.local.gin import GINE
 from graphbench.layers.single import SingleBlock
 from graphbench.structures import EdgeSet, GraphBatch
 from tests.contract import CHECKS, Subject, check_corner_cases, example_batch, shaken
+from tests.joined import joined
 from tests.layers.recorded import batch_of, close
 
 ATTENTIONS = ["edges_virtual1_dimedge", "expander_edges_virtual2", "expander_only", "expander_virtual4"]
@@ -175,7 +176,7 @@ def test_corner_cases_with_prepared_pairs(virtual: int) -> None:
 def test_a_graph_does_not_depend_on_its_batch(virtual: int) -> None:
     module = shaken(_Stack(virtual).double()).eval()
     graphs = [_with_expander((n,), seed=n) for n in (4, 1, 0, 9)]
-    together = module(GraphBatch.collate(graphs))["h"]
+    together = module(joined(graphs))["h"]
     alone = torch.cat([module(graph)["h"] for graph in graphs])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
 

@@ -18,6 +18,7 @@ from graphbench.layers.sharing import tie_layers
 from graphbench.structures import GraphBatch, Ragged
 from graphbench.transforms.adjacency_powers import ProximityPowers
 from tests.contract import alone, example_batch, shaken
+from tests.joined import joined
 
 SIZES = (6, 1, 11)
 
@@ -95,7 +96,7 @@ def test_proximities_tell_graphs_apart_that_have_the_same_nodes() -> None:
     ring = torch.stack([torch.arange(6), torch.arange(6).roll(-1)])
     edges = torch.cat([ring, ring.flip(0)], 1)
     powers = ProximityPowers(3)(GraphStore.from_arrays([6, 6], [12, 12], torch.cat([edges, edges], 1)))["powers"]
-    batch = GraphBatch.collate([GraphBatch(Ragged.from_sizes([6]), edges)] * 2)
+    batch = joined([GraphBatch(Ragged.from_sizes([6]), edges)] * 2)
     batch = batch.replace(pair_pe={"ProximityBias.powers": powers.double()})
     colours = torch.tensor([0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 1, 1])
     parts = [nn.Embedding(2, 8), GraphToken(8), ProximityBias(2), TransformerGNN(8, 2), TransformerGNN(8, 2)]

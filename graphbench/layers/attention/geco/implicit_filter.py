@@ -100,9 +100,9 @@ def decay_rates(channels: int, *, fast: float = 0.3, slow: float = 1.5, target: 
     return torch.linspace(-math.log(target) / slow, -math.log(target) / fast, channels, dtype=torch.float64)
 
 
-def decay_window(t: Tensor, rates: Tensor, shift: float = 0.0) -> Tensor:
-    """exp(-t rate) + shift, (M, channels), for positions t (M, 1) from 0 to 1."""
-    return torch.exp(-t * rates) + shift
+def decay_window(t: Tensor, rates: Tensor) -> Tensor:
+    """exp(-t rate), (M, channels), for positions t (M, 1) from 0 to 1."""
+    return torch.exp(-t * rates)
 
 
 def normalised(taps: Tensor, batch: GraphBatch, norm: str) -> Tensor:

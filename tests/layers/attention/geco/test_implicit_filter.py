@@ -47,7 +47,7 @@ def test_the_window_is_that_of_hyena(name: str, golden: Golden) -> None:
     names = {"fast_decay_pct": "fast", "slow_decay_pct": "slow", "target": "target"}
     rates = decay_rates(config["dim"], **{ours: config[theirs] for theirs, ours in names.items() if theirs in config})
     torch.testing.assert_close(rates.float(), recorded["out/decay_rates"][0, 0].abs(), atol=0, rtol=1e-6)
-    window = decay_window(torch.linspace(0, 1, config["seq_len"])[:, None], rates.float(), config.get("shift", 0.0))
+    window = decay_window(torch.linspace(0, 1, config["seq_len"])[:, None], rates.float()) + config.get("shift", 0.0)
     torch.testing.assert_close(window, recorded["out/window"][0], atol=1e-6, rtol=0)
 
 
