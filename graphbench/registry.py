@@ -181,7 +181,7 @@ def register(
             if present is not None and not _same_source(present, component):
                 raise UserError(
                     f"{plug_ins.place(component)}: the name '{alias}' is already taken in {where} by "
-                    f"{present.__qualname__} of {plug_ins.place(present)}."
+                    f"{present.__qualname__} of {plug_ins.place(present)}. Versions of one plug-in need a process each."
                 )
             _registered[where][alias] = component
         component.registered_name = name  # type: ignore[attr-defined]
