@@ -138,6 +138,8 @@ class Checkpointer:
             return path, content
         if damaged:
             logger.warning("%s: no older state, the run starts afresh.", self._run.path)
+        elif (record := self._run.record) is not None and record.resumed:
+            logger.warning("%s: it had ended before its first checkpoint, the run begins again.", self._run.path)
         return None
 
 

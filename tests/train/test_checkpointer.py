@@ -195,14 +195,20 @@ def test_sigterm_from_outside(tmp_path: Path) -> None:
     assert "SIGTERM" in record.reason
 
 
-def test_without_checkpoints_a_killed_run_starts_over(tmp_path: Path) -> None:
+def test_without_checkpoints_a_killed_run_starts_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = tiny_settings(enable_ckpt=False)
     whole = tiny_trainer(tmp_path / "a", settings)
     expected = summary(whole, whole.run())
     with pytest.raises(Killed):
         tiny_trainer(tmp_path / "b", settings, reporters=[Bomb(2, 1, kill)]).run()
+    begun = RunRecord.start(config="tiny", config_hash="h", seed=0, run_id="0")
+    RunRecord.start(previous=begun, config="tiny", config_hash="h", seed=0, run_id="0").write(
+        tmp_path / "b/tiny/0/record.json"
+    )
     rest = tiny_trainer(tmp_path / "b", settings)
+    assert "it had ended before its first checkpoint" not in caplog.text
     assert summary(rest, rest.run()) == expected
+    assert "it had ended before its first checkpoint, the run begins again." in caplog.text
     assert not list((tmp_path / "b" / "tiny" / "0").glob("ckpt/*"))
     assert without_times(tmp_path / "b") == without_times(tmp_path / "a")
 
