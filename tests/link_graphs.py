@@ -50,7 +50,6 @@ class Contacts(DatasetBuilder):
             edge_in=0,
             out_dim=1,
             split_modes=("standard", "random", "cv-kfold-K"),
-            default_split="standard",
         )
 
     def load(self, roots: Roots) -> LoadedDataset:
@@ -88,7 +87,6 @@ class OneContactGraph(DatasetBuilder):
             out_dim=1,
             transductive=True,
             split_modes=("random",),
-            default_split="random",
         )
 
     def load(self, roots: Roots) -> LoadedDataset:

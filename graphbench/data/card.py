@@ -39,7 +39,6 @@ class DatasetCard:
         out_dim: width of the prediction (1 for two classes).
         transductive: True when the examples are nodes of graphs that are always seen whole.
         split_modes: protocols that the data set allows; ``cv-kfold-K`` means any K.
-        default_split: the protocol taken when the user names none.
         split_counts: published splits by split mode, where it is known how many there are.
         vocabularies: categories per column, by level (``node``, ``edge``), where features are categories.
         statistics: published counts, keys from :data:`STATISTICS`.
@@ -60,7 +59,6 @@ class DatasetCard:
     out_dim: int
     transductive: bool = False
     split_modes: tuple[str, ...] = ("standard",)
-    default_split: str = "standard"
     split_counts: Mapping[str, int] = field(default_factory=dict)
     vocabularies: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     statistics: Mapping[str, float] = field(default_factory=dict)
@@ -75,8 +73,6 @@ class DatasetCard:
         unknown = set(self.statistics) - set(STATISTICS)
         if unknown:
             raise ValueError(f"unknown statistics {sorted(unknown)}; allowed: {STATISTICS}")
-        if self.default_split not in self.split_modes:
-            raise ValueError(f"default_split {self.default_split!r} is not among split_modes {self.split_modes}")
         self.info()
 
     def info(self, store: GraphStore | None = None, graphs: Indices | None = None) -> DataInfo:

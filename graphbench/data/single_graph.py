@@ -45,7 +45,6 @@ def node_card(name: str, facts: NodeFacts, **more: Any) -> DatasetCard:
         "out_dim": 1 if facts.classes == 2 else facts.classes,
         "transductive": True,
         "split_modes": ("standard", *RANDOM_MODES),
-        "default_split": "standard",
         "statistics": {"graphs": 1, "nodes": facts.nodes, "edges": facts.edges},
     }
     return DatasetCard(name=name, **(known | more))

@@ -17,7 +17,6 @@ CARD = DatasetCard(
     edge_in=0,
     out_dim=1,
     split_modes=("random",),
-    default_split="random",
     statistics={"graphs": 2, "nodes": 3, "edges": 2, "nodes_per_graph": 1.5},
 )
 
@@ -57,8 +56,6 @@ def test_other_data_are_refused_with_every_difference(card: DatasetCard, store: 
 
 
 def test_a_card_must_not_contradict_itself() -> None:
-    with pytest.raises(ValueError, match="default_split 'standard' is not among"):
-        CARD.replace(default_split="standard")
     with pytest.raises(ValueError, match=r"unknown statistics \['atoms'\]"):
         CARD.replace(statistics={"atoms": 1})
     with pytest.raises(ValueError, match="task must be one of"):

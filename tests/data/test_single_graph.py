@@ -33,5 +33,5 @@ def test_every_step_alone_and_together() -> None:
 def test_two_classes_are_one_number() -> None:
     assert node_card("A", NodeFacts(3, 3, 2, 2)).out_dim == 1
     card = node_card("B", NodeFacts(3, 3, 2, 5), metric="auc")
-    assert (card.out_dim, card.metric, card.default_split) == (5, "auc", "standard")
+    assert (card.out_dim, card.metric) == (5, "auc")
     node_card("C", NodeFacts(3, 3, 2, 2)).check(_store())

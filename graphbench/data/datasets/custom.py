@@ -205,7 +205,6 @@ class CustomGraphs(DatasetBuilder):
             out_dim=out_dim_of(store.y, self.task_type),
             transductive=self.transductive,
             split_modes=(*published, *_MODES),
-            default_split="standard" if "standard" in published else "random",
             vocabularies=vocabularies,
             licence="the user's own",
             source=where,

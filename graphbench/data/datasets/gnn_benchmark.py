@@ -78,7 +78,6 @@ class GNNBenchmark(DatasetBuilder):
             edge_in=facts.edge_in,
             out_dim=facts.out_dim,
             split_modes=facts.split_modes,
-            default_split="cv-stratifiedkfold-5" if self.name == "CSL" else "standard",
             split_counts={} if self.name == "CSL" else {"standard": 1},
             statistics={
                 "graphs": facts.graphs,

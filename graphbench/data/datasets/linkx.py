@@ -141,7 +141,6 @@ class LINKX(DatasetBuilder):
             source.facts,
             metric=source.metric,
             split_modes=("standard", *RANDOM_MODES) if source.splits else RANDOM_MODES,
-            default_split="standard" if source.splits else "random",
             split_counts={"standard": 5} if source.splits else {},
             licence="ODC-BY" if self.name == "arxiv-year" else "none stated",
             source="https://github.com/CUAI/Non-Homophily-Large-Scale",

@@ -71,7 +71,7 @@ class LibraryDataset(CustomGraphs):
         if self.task == "node" and self.transductive:
             return loaded
         splits = Splits.consecutive([len(part) for part in parts])
-        card = loaded.card.replace(default_split="standard", split_modes=("standard", *loaded.card.split_modes))
+        card = loaded.card.replace(split_modes=("standard", *loaded.card.split_modes))
         return LoadedDataset(loaded.store, card, {**loaded.published, "standard": (splits,)})
 
     def _read(self, root: Path, **further: Any) -> list[GraphLike]:

@@ -137,7 +137,6 @@ class TUDataset(DatasetBuilder):
             name=self.name,
             task="graph",
             split_modes=_MODES,
-            default_split="cv-stratifiedkfold-10" if known["task_type"] == "classification" else "random",
             split_counts={"folds": 10},
             source=f"{_URL}/{self.name}.zip",
             files=tuple(self._files("A", "graph_indicator")),

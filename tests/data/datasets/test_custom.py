@@ -78,7 +78,7 @@ def test_everything_is_measured(tmp_path: Path) -> None:
     card = _load(tmp_path, graphs).card
     assert (card.node_in, card.edge_in, card.out_dim) == (3, 1, 3)
     assert card.vocabularies == {"edge": (5,)}
-    assert (card.metric, card.maximize, card.default_split) == ("accuracy", True, "random")
+    assert (card.metric, card.maximize) == ("accuracy", True)
 
 
 @pytest.mark.parametrize(
