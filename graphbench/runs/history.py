@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from graphbench import atomic
 from graphbench.errors import naming
-from graphbench.runs import atomic, json_text
+from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
 
 SPLITS = ("train", "val", "test")

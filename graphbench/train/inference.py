@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
 from graphbench.runs.history import SPLITS
 from graphbench.runs.record import Outcome, Score

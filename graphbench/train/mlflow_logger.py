@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graphbench.runs import atomic
+from graphbench import atomic
 from graphbench.runs.record import Outcome
 from graphbench.train.loggers import flatten
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
