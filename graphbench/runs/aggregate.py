@@ -13,10 +13,11 @@ from typing import Any
 
 from graphbench import atomic
 from graphbench.runs import json_text
-from graphbench.runs.history import SPLITS, read_lines
+from graphbench.runs.history import read_lines
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
+from graphbench.vocabulary import SPLITS
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ from graphbench import atomic
 from graphbench.errors import naming
 from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
-
-SPLITS = ("train", "val", "test")
-
+from graphbench.vocabulary import SPLITS
 
 logger = logging.getLogger("graphbench")
 
