@@ -95,7 +95,7 @@ class Checked:
     @property
     def folder(self) -> Path:
         """Folder of its runs."""
-        return Path(self.config.tree.out_dir) / self.config.name
+        return self.config.folder
 
     def directory(self, run: Run) -> RunDirectory:
         """Folder of one run."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.data.split_protocols import SplitMode
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
@@ -68,7 +69,7 @@ def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
         "split_seed": splits.seed,
         "sizes": {name: part.numel() for name, part in splits.parts().items()},
     }
-    if config.tree.dataset.split_mode.startswith("cv-") and config.tree.dataset.split_seed is not None:
+    if SplitMode.parse(config.tree.dataset.split_mode).folds and config.tree.dataset.split_seed is not None:
         facts["fold_seed"] = config.tree.dataset.split_seed
     known = declared_identity(config, run)
     inputs = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from graphbench import atomic
 from graphbench.config import Config
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.data.builder import LoadedDataset
@@ -20,7 +21,7 @@ from graphbench.factory.task import build_task
 from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
 from graphbench.preflight import Checked
 from graphbench.run_inputs import RunInputs
-from graphbench.runs import atomic, json_text
+from graphbench.runs import json_text
 from graphbench.runs.environment import changes
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+SPLITS = ("train", "val", "test")
+"""The parts of a split, by which everything that is measured has its name."""
+
 TASKS = ("graph", "node", "edge", "link_pred")
 
 TaskKind = Literal["binary", "multiclass", "multilabel", "regression", "subtoken"]

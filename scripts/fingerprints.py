@@ -11,12 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from graphbench import shipped
+from graphbench import atomic, shipped
 from graphbench.config import load_config
 from graphbench.data.files.download import no_downloads
 from graphbench.errors import UserError
 from graphbench.factory.data import fingerprint_key, read_data
-from graphbench.runs import atomic
 
 FILE = Path(__file__).resolve().parents[1] / "graphbench/data/fingerprints.json"
 

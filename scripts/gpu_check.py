@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from graphbench import atomic
 from graphbench.benchmarks.epochs import MEASURED
-from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 from scripts.measure_blocks import PIECES
 from tests.ops.ragged_inputs import kernel_tests

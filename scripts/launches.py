@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 
 import tests.second_device  # noqa: F401  first: it registers its device before anything is differentiated
+from graphbench import atomic
 from graphbench.benchmarks.epochs import per_step
-from graphbench.runs import atomic
 from tests.launches import BUDGETS, CONFIGURATIONS, Ledger, count
 
 

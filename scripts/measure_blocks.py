@@ -31,8 +31,8 @@ from unittest import mock
 
 import torch
 
+from graphbench import atomic
 from graphbench.ops.gpu_blocks import PATH, SPANS, Block, BlockTable, Tables, block_tables, tables_for, written
-from graphbench.runs import atomic
 
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 ROUNDS, HEADS = 9, 4

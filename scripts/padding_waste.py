@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
@@ -22,7 +23,6 @@ from graphbench.data.store import GraphStore
 from graphbench.factory.data import read_data
 from graphbench.preflight import check
 from graphbench.run_inputs import run_inputs
-from graphbench.runs import atomic
 from graphbench.structures import BatchPlan
 
 CONFIGURATIONS = ("gnnbench/gps-zinc", "lrgb/gps-peptides-func", "ogb/gps-molhiv", "tu/gradformer-nci1")

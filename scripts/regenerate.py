@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from graphbench import registry
+from graphbench import atomic, registry
 from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from scripts import (
     api_reference,
     config_overview,

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.runs.record_index import indexed
 from study.judging.document import document
 from study.judging.verdicts import ROOT, VERDICTS, decide, read_claims

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, names, read_published
-from graphbench.runs import atomic
 from graphbench.runs.aggregate import Mean
 from graphbench.sweeps.sweep import Sweep
 from graphbench.tables.cli import cell_specs

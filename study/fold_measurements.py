@@ -15,9 +15,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
 from graphbench.runs.records import RecordFolder, read_packed, write_packed
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.sweep import Entry

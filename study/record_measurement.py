@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -110,7 +110,7 @@ def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
         for file in options.cfg:
             load_config(file, options.overrides)
     else:
-        options = sweeps._parse(arguments)
+        options, _ = sweeps._parse(arguments)
         read_sweep(options.sweep, options.overrides)
 
 

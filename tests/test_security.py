@@ -150,7 +150,7 @@ def test_nothing_else_in_the_package_unpickles_or_evaluates() -> None:
 
 
 def test_files_are_made_beside_and_renamed_so_that_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
-    from graphbench.runs import atomic
+    from graphbench import atomic
 
     victim = tmp_path / "victim"
     victim.write_text("precious")

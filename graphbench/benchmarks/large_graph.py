@@ -27,6 +27,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from graphbench import atomic
 from graphbench.benchmarks import memory_limit
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.large_graph_epoch import MODELS
@@ -34,7 +35,6 @@ from graphbench.benchmarks.measuring import ROOT
 from graphbench.benchmarks.page import hardware
 from graphbench.errors import RunFailed
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
 
 SIZES = ((1_000_000, 10_000_000), (10_000_000, 100_000_000))
 """Nodes and edges of the graphs of all models."""

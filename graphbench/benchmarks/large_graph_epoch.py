@@ -60,6 +60,7 @@ from graphbench.train.contract import OptimizerContext, ScheduleContext
 from graphbench.train.seeding import seed_everything
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.trainer import Trainer
+from graphbench.vocabulary import SPLITS
 
 PART, SEEDS = 200_000, 100_000
 """Nodes of a random part; most training nodes of sampled neighbourhoods."""
@@ -94,7 +95,7 @@ def measure(model: str, nodes: int, edges: int, folder: Path) -> dict[str, float
         shutil.rmtree(run.path, ignore_errors=True)  # of a process that was ended
         outcome = _trainer(MODELS[model](), loaders, run).run()
         note("train_and_evaluate")
-    for split in ("train", "val", "test"):
+    for split in SPLITS:
         line = json.loads((run.path / split / "stats.json").read_text().splitlines()[-1])
         measured[f"{split}_epoch_s"] = round(line["time_epoch"], 1)
         measured[f"{split}_accuracy"] = round(line["accuracy"], 4)

@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+from graphbench import atomic
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
 from graphbench.benchmarks.measuring import ROOT, in_own_process
 from graphbench.benchmarks.page import hardware
 from graphbench.benchmarks.scaled_data import BATCHES, DATA, DIM, EDGES, MOLECULES, NODES
 from graphbench.plots import canvas
-from graphbench.runs import atomic
 
 SCALES = (1000.0, 300.0, 100.0)
 NUMBERS = ROOT / "results" / "measured" / "benchmarks" / "out-of-core.json"

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
+from graphbench import atomic
 from graphbench.benchmarks.measuring import ROOT
 from graphbench.errors import unknown
 from graphbench.plots import canvas
-from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 
 GROUPS = {

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from graphbench import atomic
 from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
 from graphbench.benchmarks.measuring import AnonymousMemory, processor_seconds
 from graphbench.data.card import DatasetCard
@@ -41,7 +42,6 @@ from graphbench.encoders.compose import NodeEncoder
 from graphbench.heads.node import NodeHead
 from graphbench.layers.local.sage import SAGE
 from graphbench.models.gnn import GNN
-from graphbench.runs import atomic
 from graphbench.structures import GraphBatch
 from graphbench.transforms.algorithms.cache import apply
 from graphbench.transforms.random_walk_se import RandomWalkSE

@@ -33,16 +33,22 @@ from graphbench.sweeps import launchers
 
 if TYPE_CHECKING:
     from graphbench.data.builder import LoadedDataset
+    from graphbench.sweeps.launchers import LaunchOptions
 
 logger = logging.getLogger("graphbench")
 
 
-def prepare(name: str, options: argparse.Namespace) -> tuple[LoadedDataset, list[str] | None]:
+def prepare(
+    name: str, folder: str | None, count: int, shard: int | None, launch: LaunchOptions
+) -> tuple[LoadedDataset, list[str] | None]:
     """One data set, and the names of the encodings that were computed or found; None: shards are missing.
 
     Args:
         name: a YAML file or ``format/name``.
-        options: options of the command line.
+        folder: where data lies and goes; None: ``dataset.dir``.
+        count: number of shards of the encodings; 0: none.
+        shard: the only one that is computed; None: all.
+        launch: what computes them.
 
     Raises:
         UserError: no such configuration or data set, or its files are missing.
@@ -55,36 +61,37 @@ def prepare(name: str, options: argparse.Namespace) -> tuple[LoadedDataset, list
 
     file = shipped.configuration(name)
     if file.is_file() or name.endswith((".yaml", ".yml")):
-        overrides = ["dataset.dir", options.dir] if options.dir else []
+        overrides = ["dataset.dir", folder] if folder else []
         config = load_config(file, overrides)
         loaded = read_data(config)
-        if launchers.is_asked_for(options):
+        if launch.is_given:
             from graphbench.sweeps.shards import compute_shards
 
-            if not compute_shards(file, overrides, config, loaded, options):
+            if not compute_shards(file, overrides, config, loaded, count, launch):
                 return loaded, None
-        elif options.shards:
-            numbers = range(options.shards) if options.shard is None else [options.shard]
-            if not encode_shards(config, loaded, numbers, options.shards, logger.info):
+        elif count:
+            numbers = range(count) if shard is None else [shard]
+            if not encode_shards(config, loaded, numbers, count, logger.info):
                 return loaded, None
         return encode(config, loaded, logger.info), list(build_transforms(config))
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
     kind = registry.lookup(registry.DATASETS, family)
-    roots = Roots.from_environment(options.dir or SCHEMA["dataset.dir"].default)
+    roots = Roots.from_environment(folder or SCHEMA["dataset.dir"].default)
     return read(registry.construct(kind, {"name": own}), roots), []
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuses options that contradict each other."""
-    launchers.check(parser, options)
+def _launch_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> LaunchOptions:
+    """Its options of the launcher; refuses options that contradict each other."""
+    launch = launchers.parsed(parser, options)
     if options.shards < 0 or (options.shard is not None and not 0 <= options.shard < options.shards):
         parser.error(f"--shard must lie in 0 .. N - 1 of --shards N; received {options.shard} of {options.shards}")
-    if launchers.is_asked_for(options) and (not options.shards or options.shard is not None):
+    if launch.is_given and (not options.shards or options.shard is not None):
         parser.error("--jobs and --launcher start the shards of --shards N, without --shard")
-    if options.dry_run and options.launcher != "slurm":
+    if launch.dry_run and launch.launcher != "slurm":
         parser.error("--dry_run needs --launcher slurm")
+    return launch
 
 
 @exit_codes
@@ -101,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     launchers.add_arguments(parser, "shards")
     parser.add_argument("--dry_run", action="store_true", help="slurm: print the scripts, submit nothing")
     options = parser.parse_args(arguments)
-    _check(parser, options)
+    launch = _launch_options(parser, options)
     from graphbench.data.files.download import no_downloads
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -110,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in dict.fromkeys(options.names):
             start = time.monotonic()
             try:
-                loaded, encodings = prepare(name, options)
+                loaded, encodings = prepare(name, options.dir, options.shards, options.shard, launch)
             except KeyboardInterrupt:
                 raise Interrupted("what was finished is kept.") from None
             except (UserError, RunFailed) as error:

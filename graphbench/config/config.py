@@ -68,6 +68,11 @@ class Config:
         section = self.tree.get(group, {}).get(name, None)
         return dict(section) if isinstance(section, CfgNode) else {}
 
+    @property
+    def folder(self) -> Path:
+        """Folder of its runs."""
+        return Path(self.tree.out_dir, self.name)
+
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
         """Values that tell this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,12 +20,33 @@ from torch import Tensor
 from graphbench.data.splits import Published, SplitRequest, Splits, read_split_file, without_target
 from graphbench.errors import UserError, unknown
 
-_CV = re.compile(r"cv-(kfold|stratifiedkfold)-([0-9]+)")
-_ALIASES = {"public": "standard"}
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
 _SINGLE = ("random", "random-class", "random-split", "fixed", "sliced")
 """Where ``split_index`` has nothing to choose from: runs over several would be one run, several times."""
 _SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
+
+
+@dataclass(frozen=True)
+class SplitMode:
+    """What ``dataset.split_mode`` says.
+
+    Attributes:
+        name: its text, ``standard`` for ``public``.
+        protocol: name of the protocol, ``cv-kfold-K`` for any K.
+        folds: K; None: no cross-validation.
+    """
+
+    name: str
+    protocol: str
+    folds: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Any text is one; :func:`check_mode` says whether there is such a protocol."""
+        if cv := re.fullmatch(r"(cv-kfold|cv-stratifiedkfold)-([0-9]+)", text):
+            return cls(text, f"{cv[1]}-K", int(cv[2]))
+        name = "standard" if text == "public" else text
+        return cls(name, name)
 
 
 def default_sizes(mode: str) -> tuple[float, ...]:
@@ -35,8 +56,8 @@ def default_sizes(mode: str) -> tuple[float, ...]:
 
 def check_mode(
     mode: str, allowed: Sequence[str] | None, published: Iterable[str] | None = None, where: str | None = None
-) -> str:
-    """The protocol that ``dataset.split_mode`` names, ``cv-kfold-K`` for any K; needs no data.
+) -> SplitMode:
+    """The protocol that ``dataset.split_mode`` names; needs no data.
 
     Args:
         mode: value of ``dataset.split_mode``, as written.
@@ -47,18 +68,16 @@ def check_mode(
     Raises:
         UserError: no such protocol, or none of this data set.
     """
-    mode = _ALIASES.get(mode, mode)
-    cv = _CV.fullmatch(mode)
-    pattern = f"cv-{cv[1]}-K" if cv else mode
+    parsed = SplitMode.parse(mode)
     known = {*PROTOCOLS, *(published or ()), *(allowed or ())}
-    if pattern not in known:
-        raise unknown("dataset.split_mode", mode, known, where)
-    if allowed is not None and pattern not in allowed:
+    if parsed.protocol not in known:
+        raise unknown("dataset.split_mode", parsed.name, known, where)
+    if allowed is not None and parsed.protocol not in allowed:
         raise UserError(
-            f"{where + ': ' if where else ''}split_mode '{mode}' is no protocol of this data set. Allowed: "
+            f"{where + ': ' if where else ''}split_mode '{parsed.name}' is no protocol of this data set. Allowed: "
             f"{', '.join(sorted(allowed))}."
         )
-    return pattern
+    return parsed
 
 
 def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | None = None) -> None:
@@ -73,11 +92,11 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
     Raises:
         UserError: with what is allowed.
     """
-    mode = _ALIASES.get(mode, mode)
-    cv = _CV.fullmatch(mode)
-    count = int(cv[2]) if cv else counts.get(mode)
+    parsed = SplitMode.parse(mode)
+    mode, folds = parsed.name, parsed.folds
+    count = counts.get(mode) if folds is None else folds
     prefix = f"{where}: " if where else ""
-    if cv and int(cv[2]) < 3:
+    if folds is not None and folds < 3:
         raise UserError(f"{prefix}cross-validation needs at least 3 folds (train, val and test), received {count}.")
     if index and mode in _SINGLE:
         raise UserError(
@@ -109,24 +128,21 @@ def make_splits(
         UserError: unknown or unsuitable mode, bad sizes, overlapping or out-of-range parts.
     """
     prefix = f"{where}: " if where else ""
-    pattern = check_mode(mode, allowed, request.published, where)
-    mode = _ALIASES.get(mode, mode)
-    cv = _CV.fullmatch(mode)
+    parsed = check_mode(mode, allowed, request.published, where)
+    mode, protocol, folds = parsed.name, parsed.protocol, parsed.folds
     try:
         check_index(mode, request.index, published_counts(request.published))
-        if cv:
-            made = PROTOCOLS[pattern](replace(request, folds=int(cv[2])))
-        elif pattern in PROTOCOLS:
-            made = PROTOCOLS[pattern](request)
+        if protocol in PROTOCOLS:
+            made = PROTOCOLS[protocol](replace(request, folds=folds or 0))
         else:
-            made = _published(pattern, request)
+            made = _published(protocol, request)
         for part, members in made.check(request.num_examples, f"split_mode '{mode}'").parts().items():
             if not members.numel():
                 raise UserError(f"split_mode '{mode}': part '{part}' is empty; each of the three needs examples.")
-        came = request.published.get(pattern, ())
-        if callable(came) or pattern in _DRAWN:
+        came = request.published.get(protocol, ())
+        if callable(came) or protocol in _DRAWN:
             return replace(made, seed=request.seed)
-        return replace(made, count=int(cv[2]) if cv else max(len(came), 1))
+        return replace(made, count=max(len(came), 1) if folds is None else folds)
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from graphbench.data.files.raw_files import read_npz
 from graphbench.errors import UserError
+from graphbench.vocabulary import SPLITS
 
-PARTS = ("train", "val", "test")
+PARTS = SPLITS
 
 FOLD_SEED = 123
 """GraphGPS's seed of folds, which are the same in every run, so that results are comparable across papers."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphbench import atomic
 from graphbench.errors import UserError, unknown
-from graphbench.runs import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis

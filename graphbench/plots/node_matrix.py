@@ -12,6 +12,7 @@ import numpy as np
 from graphbench.errors import UserError
 from graphbench.plots import canvas
 from graphbench.plots.trained import Trained, read_trained
+from graphbench.vocabulary import SPLITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options for run, graph, layers and order of the nodes."""
     parser.add_argument("run", type=Path, metavar="RUN_DIR", help="results/<config>/<seed>, with a checkpoint")
-    parser.add_argument("--split", choices=("train", "val", "test"), default="val", help="default: val")
+    parser.add_argument("--split", choices=SPLITS, default="val", help="default: val")
     parser.add_argument("--graph", type=int, default=0, metavar="I", help="number of the graph in it, from 0")
     parser.add_argument("--layer", type=int, nargs="+", metavar="L", help="from 0; default: the first and the last")
     parser.add_argument(

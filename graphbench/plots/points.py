@@ -136,5 +136,5 @@ def _of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
         from graphbench.sweeps import read_sweep
 
         configs = [entry.config for entry in read_sweep(sweep).entries]
-        return [(records or Path(config.tree.out_dir)) / config.name for config in configs]
+        return [records / config.name if records else config.folder for config in configs]
     return [] if records is None else [source.path for source in record_sources(records)]

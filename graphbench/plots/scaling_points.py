@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 
-from graphbench import registry, shipped
+from graphbench import atomic, registry, shipped
 from graphbench.errors import UserError, unknown
 from graphbench.plots.training_step import OUT_OF_MEMORY
-from graphbench.runs import atomic
 from graphbench.runs.environment import environment
 
 ROOT = shipped.root()

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench import atomic
 from graphbench.contract import HasPooling, PredictionHead
 from graphbench.errors import UserError, unknown
-from graphbench.runs import atomic
 from graphbench.structures import GraphBatch, Ragged, as_dense
 
 ENDING = ".npz"

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphbench import atomic
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic, json_text
+from graphbench.runs import json_text
 
 if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench import atomic
 from graphbench.data.splits import without_target
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 
 ENDINGS = (".csv", ".npz", ".parquet")
 

@@ -12,10 +12,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.exit_codes import exit_codes
 from graphbench.report.gather import gather
 from graphbench.report.page import page
-from graphbench.runs import atomic
 from graphbench.runs.record_index import indexed
 
 LIMIT = 300

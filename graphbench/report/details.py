@@ -10,12 +10,12 @@ from typing import Any
 from graphbench.errors import UserError
 from graphbench.report.gather import Configuration
 from graphbench.report.markup import Column, anchor, number, plain_list, table, text
-from graphbench.runs.history import SPLITS
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
 from graphbench.tables.doubts import approximation_text
 from graphbench.tables.provenance import commits_of
+from graphbench.vocabulary import SPLITS
 
 
 def left_out(configurations: Sequence[Configuration]) -> list[str]:

@@ -8,5 +8,5 @@ fresh, resumed, finished earlier or refused, and holds a lock while somebody wri
 - ``{train,val,test}/stats.json``, one line per evaluated epoch (``history``), as GraphGym writes them.
 
 ``aggregate`` makes mean and deviation over the runs of a configuration, ``summary`` the table of several of them. Files
-appear whole or not at all (``atomic``), as JSON that every reader accepts (``json_text``).
+appear whole or not at all (:mod:`graphbench.atomic`), as JSON that every reader accepts (``json_text``).
 """

@@ -11,11 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from graphbench.runs import atomic, json_text
-from graphbench.runs.history import SPLITS, read_lines
+from graphbench import atomic
+from graphbench.runs import json_text
+from graphbench.runs.history import read_lines
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
+from graphbench.vocabulary import SPLITS
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,11 @@ from graphbench.config.settings import baseline
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import aggregate
-from graphbench.runs.history import SPLITS, read_lines
+from graphbench.runs.history import read_lines
 from graphbench.runs.record import RunRecord
 from graphbench.runs.record_index import indexed
 from graphbench.runs.records import RecordSource, record_sources
+from graphbench.vocabulary import SPLITS
 
 
 def audit(roots: Sequence[Path]) -> Iterator[tuple[str, str, str]]:

@@ -11,12 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from graphbench import atomic
 from graphbench.errors import naming
-from graphbench.runs import atomic, json_text
+from graphbench.runs import json_text
 from graphbench.runs.record import RunRecord
-
-SPLITS = ("train", "val", "test")
-
+from graphbench.vocabulary import SPLITS
 
 logger = logging.getLogger("graphbench")
 

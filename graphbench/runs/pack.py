@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from graphbench import atomic
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
 from graphbench.runs.records import PACKED, read_packed, record_sources, write_packed
 
 

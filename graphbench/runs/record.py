@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
+from graphbench import atomic
 from graphbench.config.config import flat
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.config.settings import describe_differences, settings_hash, settings_of
-from graphbench.runs import atomic, json_text
+from graphbench.runs import json_text
 from graphbench.runs.environment import changes, environment
 from graphbench.runs.identity import RunIdentity
 

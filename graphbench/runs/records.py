@@ -24,9 +24,9 @@ from typing import Any
 
 import yaml
 
+from graphbench import atomic
 from graphbench.config.config import flat
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.runs.record import RunRecord
 
 PACKED = ".jsonl"

@@ -26,12 +26,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
+from graphbench import atomic
 from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, RunInUse, UserError
-from graphbench.runs import atomic
-from graphbench.runs.history import SPLITS
 from graphbench.runs.identity import CONFIGURATION, PLUG_IN, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
+from graphbench.vocabulary import SPLITS
 
 Decision = Literal["fresh", "resume", "skip"]
 

@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from graphbench.runs.aggregate import Aggregate, Mean
-from graphbench.runs.history import SPLITS
 from graphbench.runs.split_text import split_texts
+from graphbench.vocabulary import SPLITS
 
 if TYPE_CHECKING:
     from rich.table import Table

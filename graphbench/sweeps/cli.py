@@ -22,6 +22,7 @@ from graphbench.sweeps import launchers
 from graphbench.sweeps.sweep import Sweep, read_sweep
 
 if TYPE_CHECKING:
+    from graphbench.sweeps.launchers import LaunchOptions
     from graphbench.sweeps.plan import PlannedEntry
     from graphbench.sweeps.progress import SweepProgress
     from graphbench.sweeps.search import SearchPlan
@@ -32,13 +33,13 @@ FAILED = 1
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    options = _parse(arguments)
+    options, launch = _parse(arguments)
     try:
-        return _main(options)
+        return _main(options, launch)
     except (Interrupted, KeyboardInterrupt):
         state = (
             "the jobs go on (scancel ends them)"
-            if options.launcher == "slurm"
+            if launch.launcher == "slurm"
             else "what was running has saved its state"
         )
         with contextlib.suppress(OSError):  # a closed pipe is an interrupt, too
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Interrupted.exit_code
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, LaunchOptions]:
     parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument(
@@ -75,13 +76,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out_dir", metavar="DIR", help="root of the records (default: the configurations' out_dir)")
     options = parser.parse_intermixed_args(arguments)
-    launchers.check(parser, options)
     if options.out_dir:
         options.overrides += ["out_dir", options.out_dir]
-    return options
+    return options, launchers.parsed(parser, options)
 
 
-def _main(options: argparse.Namespace) -> int:
+def _main(options: argparse.Namespace, launch: LaunchOptions) -> int:
     sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)  # before seconds are spent on imports
     with frozen_imports():
         from graphbench.sweeps.plan import plan, select, set_aside
@@ -94,15 +94,15 @@ def _main(options: argparse.Namespace) -> int:
         return plan(sweep, entries, trials=trials, overwrite=options.overwrite, together=options.together)
 
     planned = planned_now()
-    if options.dry_run:
+    if launch.dry_run:
         for entry in planned:
             print(_dry_line(sweep, entry))
     _print_size(sweep, planned, trials)
-    overwrite = options.overwrite and not options.dry_run
+    overwrite = options.overwrite and not launch.dry_run
     if overwrite:
         _print_moved(set_aside(planned))
     missing = any(entry.missing for entry in planned)
-    if not options.dry_run and (missing or options.launcher != "slurm"):  # asking a queue how far it is reads no data
+    if not launch.dry_run and (missing or launch.launcher != "slurm"):  # asking a queue how far it is reads no data
         from graphbench.sweeps.finished import check_finished
 
         notes, outdated = check_finished(planned, overwrite=overwrite)
@@ -116,16 +116,16 @@ def _main(options: argparse.Namespace) -> int:
     finished = sum(entry.done for entry in planned)
     items = [item for entry in planned for item in entry.missing]
     arrays = None
-    if options.launcher == "slurm":
+    if launch.launcher == "slurm":
         from graphbench.sweeps.slurm import Arrays
 
         arrays = Arrays(planned[0].checked.folder.parent, sweep.name)
-        launchers.submit(arrays, items, sweep.slurm, options)
-    if options.dry_run or (arrays and items and not options.wait):
+        launchers.submit(arrays, items, sweep.slurm, launch)
+    if launch.dry_run or (arrays and items and not launch.wait):
         return 0
     with SweepProgress(total, finished) as progress:
         if items:
-            launchers.launch(items, progress, arrays, options)
+            launchers.launch(items, progress, arrays, launch)
     launchers.print_failures(progress.failures + progress.failed_trials)
     for item in progress.elsewhere:
         print(f"running elsewhere: {item.name}; the same command looks again.", file=sys.stderr)

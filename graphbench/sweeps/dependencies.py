@@ -62,8 +62,7 @@ def _declared(entry: Entry, load: Callable[[Entry, tuple[str, ...]], Config], co
         return entry.folder
     pairs = zip(command_line[::2], command_line[1::2], strict=True)
     others = [text for pair in pairs if pair[0] not in ("out_dir", "name_tag") for text in pair]
-    config = load(entry, (*entry.overrides[: len(entry.overrides) - len(command_line)], *others))
-    return Path(config.tree.out_dir, config.name)
+    return load(entry, (*entry.overrides[: len(entry.overrides) - len(command_line)], *others)).folder
 
 
 def _base_and_run(folder: str, bases: Mapping[str, Entry]) -> tuple[Entry, str] | None:

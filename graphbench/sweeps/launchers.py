@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphbench.cores import available_cores
@@ -16,6 +17,30 @@ if TYPE_CHECKING:
     from graphbench.sweeps.work_item import WorkItem
 
 LAUNCHERS = ("local", "slurm", "ray")
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What :func:`add_arguments`, and a ``--dry_run``, say.
+
+    Attributes:
+        jobs: pieces of work at the same time; None: the launcher's default.
+        launcher: one of :data:`LAUNCHERS`.
+        slurm: ``KEY=VALUE`` of the jobs of SLURM.
+        wait: watch them until they have ended.
+        dry_run: start nothing.
+    """
+
+    jobs: int | None = None
+    launcher: str = "local"
+    slurm: tuple[str, ...] = ()
+    wait: bool = False
+    dry_run: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything is said that leads away from this process."""
+        return self.jobs is not None or self.launcher != "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser, what: str) -> None:
@@ -43,15 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--wait", action="store_true", help="slurm: watch the jobs until they have ended")
 
 
-def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuses options of SLURM without it."""
+def parsed(parser: argparse.ArgumentParser, options: argparse.Namespace) -> LaunchOptions:
+    """Its options of the launcher; refuses those of SLURM without it."""
     if options.launcher != "slurm" and (options.wait or options.slurm):
         parser.error("--wait and --slurm need --launcher slurm")
-
-
-def is_asked_for(options: argparse.Namespace) -> bool:
-    """Whether anything is said that leads away from this process."""
-    return options.jobs is not None or options.launcher != "local"
+    return LaunchOptions(options.jobs, options.launcher, tuple(options.slurm), options.wait, options.dry_run)
 
 
 def count(text: str) -> int:
@@ -61,7 +82,7 @@ def count(text: str) -> int:
     return int(text)
 
 
-def submit(arrays: Arrays, items: Sequence[WorkItem], settings: SlurmSettings, options: argparse.Namespace) -> None:
+def submit(arrays: Arrays, items: Sequence[WorkItem], settings: SlurmSettings, options: LaunchOptions) -> None:
     """Hands SLURM what is not in its queue yet, or prints the scripts that would do it.
 
     Raises:
@@ -83,16 +104,14 @@ def submit(arrays: Arrays, items: Sequence[WorkItem], settings: SlurmSettings, o
         )
 
 
-def launch(
-    items: Sequence[WorkItem], progress: SweepProgress, arrays: Arrays | None, options: argparse.Namespace
-) -> None:
+def launch(items: Sequence[WorkItem], progress: SweepProgress, arrays: Arrays | None, options: LaunchOptions) -> None:
     """Returns when all items have ended.
 
     Args:
         items: missing work.
         progress: is told every start and end.
         arrays: arrays handed to SLURM; None: another launcher.
-        options: options of the command line.
+        options: which launcher, and how many at the same time.
 
     Raises:
         UserError: the launcher is not there.

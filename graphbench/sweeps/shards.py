@@ -5,7 +5,6 @@ Everything is in ``<cache>/shards/<configuration>-<hash>/``: what the processes 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +20,7 @@ from graphbench.sweeps.work_item import RunKey, WorkItem
 
 if TYPE_CHECKING:
     from graphbench.data.builder import LoadedDataset
+    from graphbench.sweeps.launchers import LaunchOptions
 
 logger = logging.getLogger("graphbench")
 
@@ -119,7 +119,7 @@ class ShardItem(WorkItem):
 
 
 def compute_shards(
-    file: Path, overrides: Sequence[str], config: Config, loaded: LoadedDataset, options: argparse.Namespace
+    file: Path, overrides: Sequence[str], config: Config, loaded: LoadedDataset, count: int, options: LaunchOptions
 ) -> bool:
     """Has a launcher compute all shards that are missing.
 
@@ -128,7 +128,8 @@ def compute_shards(
         overrides: ``[KEY, VALUE, ...]``.
         config: configuration in the file.
         loaded: from :func:`~graphbench.factory.data.read_data`, so that the processes find the data in the cache.
-        options: ``shards``, ``dry_run``, and what :mod:`~graphbench.sweeps.launchers` adds.
+        count: number of shards.
+        options: which launcher, and how.
 
     Returns:
         Whether all shards are there; False: they are in SLURM's queue, or would be.
@@ -144,7 +145,6 @@ def compute_shards(
     from graphbench.sweeps.slurm import Arrays
     from graphbench.sweeps.slurm_settings import SlurmSettings
 
-    count = options.shards
     folder = Roots.from_environment(config.tree.dataset.dir).cache.resolve() / "shards" / f"{config.name}-{config.hash}"
     described = (config.name, ", ".join(build_transforms(config)), loaded.card.name)
     items = [

@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.sweeps.dependencies import stages
 from graphbench.sweeps.progress import SweepProgress
 from graphbench.sweeps.run_spec import RunResult

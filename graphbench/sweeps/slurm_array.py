@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from graphbench import atomic
 from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
 from graphbench.sweeps.run_spec import RunResult, Spec
 from graphbench.sweeps.worker import execute, read_spec, written
 

@@ -83,7 +83,7 @@ class Entry:
     @property
     def folder(self) -> Path:
         """Folder of its runs."""
-        return Path(self.config.tree.out_dir, self.config.name)
+        return self.config.folder
 
     @property
     def cell(self) -> str:

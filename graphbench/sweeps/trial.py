@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import yaml
 
-from graphbench import shipped
+from graphbench import atomic, shipped
 from graphbench.config import load_config
 from graphbench.errors import Pruned
 from graphbench.experiment import run
 from graphbench.preflight import check
-from graphbench.runs import atomic
 from graphbench.runs.record import RunRecord
 from graphbench.runs.summary import FinalLine
 from graphbench.sweeps.document import in_one_line

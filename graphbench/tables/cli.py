@@ -30,10 +30,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench import shipped
+from graphbench import atomic, shipped
 from graphbench.errors import UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
-from graphbench.runs import atomic
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
 from graphbench.runs.records import left_out_note, own_record_sources, record_sources

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from graphbench import atomic
 from graphbench.errors import UserError, first_line
-from graphbench.runs import atomic
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.runs.run_directory import RunDirectory

@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic
 from graphbench.runs.environment import peak_memory
-from graphbench.runs.history import SPLITS
 from graphbench.runs.record import Outcome, Score
 from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch, as_dense
 from graphbench.tasks.task import Task
@@ -27,6 +26,7 @@ from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, OpaqueBatch, Predictor
 from graphbench.train.forward_hooks import attention_weights
 from graphbench.train.parameter_groups import count_parameters
+from graphbench.vocabulary import SPLITS
 
 logger = logging.getLogger("graphbench.inference")
 

@@ -6,16 +6,14 @@ import csv
 import io
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, ClassVar, TextIO
 
-from graphbench.runs import atomic
+from graphbench import atomic
 from graphbench.runs.record import Outcome
 from graphbench.train.reporter import EpochReport, Reporter, StartReport, Stats
-
-if TYPE_CHECKING:
-    from lightning_fabric.loggers import tensorboard as fabric
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +23,13 @@ def flatten(stats: Stats) -> dict[str, Any]:
     return {
         f"{split}/{name}": value for split, line in stats.items() for name, value in line.items() if name != "epoch"
     }
+
+
+def with_best(report: EpochReport) -> dict[str, Any]:
+    """The numbers of an epoch; where it was evaluated, those of the best one so far as ``best/val_loss``, ..."""
+    evaluated = report.best if "val" in report.stats else {}
+    best = {f"best/{split}_{name}": value for split, line in evaluated.items() for name, value in line.items()}
+    return flatten(report.stats) | best
 
 
 class CSVLogger(Reporter):
@@ -77,59 +82,97 @@ class CSVLogger(Reporter):
         self._file = self._path.open("a", newline="", encoding="utf-8")
 
 
-class TensorBoardLogger(Reporter):
-    """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ...
+class ServiceLogger(Reporter):
+    """What the loggers of other programs share: trouble with one costs one warning, never the run.
 
-    Where they cannot be written, that costs one warning, never the run.
+    Attributes:
+        service: its name in messages.
+        package: its library.
+        extra: the extra of this package that installs it.
     """
 
-    def __init__(self) -> None:
-        self._logger: fabric.TensorBoardLogger | None = None
+    service: ClassVar[str]
+    package: ClassVar[str]
+    extra: ClassVar[str] = "logging"
+    _is_open = False
 
     def start(self, report: StartReport) -> None:
-        """Opens the event file; events of epochs that are trained again are hidden."""
-        from lightning_fabric.loggers import tensorboard as fabric
-
+        """Opens the run, or continues the one a killed process had opened."""
         try:
-            self._logger = fabric.TensorBoardLogger(
-                report.path, name="", version="tensorboard", purge_step=report.first_epoch
-            )
-            self._logger.experiment.flush()
+            self._open(report)
+            self._is_open = True
         except ImportError:
-            self._logger = None
-            logger.warning("TensorBoard logging is off: the package 'tensorboard' is not installed.")
-        except OSError as error:
-            self._give_up(error)
+            install = f"{self.package} is not installed: pip install 'graphbench-gt[{self.extra}]'."
+            logger.warning("%s logging is off: %s", self.service, install)
+        except Exception as error:  # noqa: BLE001  any trouble with a service must not cost the run
+            logger.warning("%s logging is off: %s: %s", self.service, type(error).__name__, error)
 
     def epoch(self, report: EpochReport) -> None:
-        """Writes every number of the epoch."""
-        if self._logger is not None:
-            try:
-                self._logger.log_metrics(flatten(report.stats), report.epoch)
-            except (
-                OSError,
-                ValueError,
-            ) as error:  # its thread could not write; Lightning blames the number
-                self._give_up(error)
+        """Logs the epoch, and the best values where it was evaluated."""
+        if not self._is_open:
+            return
+        try:
+            self._log(report)
+        except Exception as error:  # noqa: BLE001
+            self._is_open = False
+            reason = f"{type(error).__name__}: {error}"
+            logger.warning("%s logging stops in epoch %d: %s", self.service, report.epoch, reason)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Ends the run as a success."""
+        self._end(finished=True)
 
     def close(self) -> None:
-        """Writes what is buffered."""
-        closed, self._logger = self._logger, None
-        if closed is not None:
-            closed.finalize("closed")
+        """Ends a run that did not finish as a failure."""
+        self._end(finished=False)
 
-    def _give_up(self, error: Exception) -> None:
-        logger.warning("TensorBoard logging is off from here on: %s.", error.__cause__ or error)
-        self._logger = None
+    def _end(self, finished: bool) -> None:
+        was_open, self._is_open = self._is_open, False
+        if was_open:
+            self._close(finished)
+
+    @abstractmethod
+    def _open(self, report: StartReport) -> None:
+        """Connects to the service."""
+
+    @abstractmethod
+    def _log(self, report: EpochReport) -> None:
+        """Sends what an epoch gave."""
+
+    @abstractmethod
+    def _close(self, finished: bool) -> None:
+        """Ends what :meth:`_open` has opened."""
 
 
-class WandbLogger(Reporter):
+class TensorBoardLogger(ServiceLogger):
+    """Event files in ``<run directory>/tensorboard``, tags ``train/loss``, ``val/accuracy``, ..."""
+
+    service = "TensorBoard"
+    package = "tensorboard"
+
+    def _open(self, report: StartReport) -> None:
+        """Events of epochs that are trained again are hidden."""
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger as EventFiles
+
+        self._files = EventFiles(report.path, name="", version="tensorboard", purge_step=report.first_epoch)
+        self._files.experiment.flush()
+
+    def _log(self, report: EpochReport) -> None:
+        try:
+            self._files.log_metrics(flatten(report.stats), report.epoch)
+        except ValueError as error:  # its thread could not write; Lightning blames the number
+            raise error.__cause__ or error from None
+
+    def _close(self, finished: bool) -> None:
+        self._files.finalize("closed")
+
+
+class WandbLogger(ServiceLogger):
     """Weights & Biases with the keys of GraphGPS.
 
     ``train/...``, ``val/...``, ``test/...`` per epoch; ``best/epoch`` and ``best/{split}_{metric}`` per evaluated
     epoch; in the summary ``best_{split}_perf``, ``full_epoch_time_avg`` and ``full_epoch_time_sum``. Works offline
     (files in the run directory, for ``wandb sync``) unless the user is logged in or ``WANDB_MODE`` says otherwise.
-    A missing or failing wandb costs one warning, never the run.
 
     Args:
         project: W&B project.
@@ -140,6 +183,9 @@ class WandbLogger(Reporter):
         tags: tags to filter by.
         among_others: other runs of the process are open at the same time.
     """
+
+    service = "W&B"
+    package = "wandb"
 
     def __init__(
         self,
@@ -161,58 +207,29 @@ class WandbLogger(Reporter):
             "tags": list(tags),
             **({"reinit": "create_new"} if among_others else {}),
         }
-        self._run: Any = None
-        self._metric = ""
 
-    def start(self, report: StartReport) -> None:
-        """Opens the run, or continues the one a killed process had opened."""
-        try:
-            import wandb
-        except ImportError:
-            logger.warning("W&B logging is off: wandb is not installed: pip install 'graphbench-gt[logging]'.")
-            return
+    def _open(self, report: StartReport) -> None:
+        import wandb
+
         self._metric = report.metric
-        try:
-            mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
-            self._run = wandb.init(
-                **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
-            )
-        except Exception as error:  # noqa: BLE001  any trouble with a service must not cost the run
-            logger.warning("W&B logging is off: %s: %s", type(error).__name__, error)
-
-    def epoch(self, report: EpochReport) -> None:
-        """Logs the epoch, and the best values where it was evaluated."""
-        if self._run is None:
-            return
-        try:
-            self._log(report)
-        except Exception as error:  # noqa: BLE001
-            logger.warning("W&B logging stops in epoch %d: %s: %s", report.epoch, type(error).__name__, error)
-            self._run = None
+        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+        self._run = wandb.init(
+            **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
+        )
 
     def _log(self, report: EpochReport) -> None:
-        values = flatten(report.stats)
+        values = with_best(report)
         if "val" in report.stats and report.best_epoch is not None:
             values["best/epoch"] = report.best_epoch
             for split, best in report.best.items():
-                values |= {f"best/{split}_{name}": value for name, value in best.items()}
                 if self._metric in best:
                     self._run.summary[f"best_{split}_perf"] = best[self._metric]
             self._run.summary["full_epoch_time_avg"] = report.seconds_total / (report.epoch + 1)
             self._run.summary["full_epoch_time_sum"] = report.seconds_total
         self._run.log(values, step=report.epoch)
 
-    def finish(self, outcome: Outcome) -> None:
-        """Ends the run as a success."""
-        run, self._run = self._run, None
-        if run is not None:
-            run.finish()
-
-    def close(self) -> None:
-        """Ends a run that did not finish as a failure."""
-        run, self._run = self._run, None
-        if run is not None:
-            run.finish(exit_code=1)
+    def _close(self, finished: bool) -> None:
+        self._run.finish(exit_code=0 if finished else 1)
 
 
 def _run_id(folder: Path) -> str:

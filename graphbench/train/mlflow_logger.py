@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from graphbench.runs import atomic
-from graphbench.runs.record import Outcome
-from graphbench.train.loggers import flatten
-from graphbench.train.reporter import EpochReport, Reporter, StartReport
-
-logger = logging.getLogger(__name__)
+from graphbench import atomic
+from graphbench.train.loggers import ServiceLogger, with_best
+from graphbench.train.reporter import EpochReport, StartReport
 
 
-class MLflowLogger(Reporter):
+class MLflowLogger(ServiceLogger):
     """MLflow: ``train/...``, ``val/...``, ``test/...`` per epoch, ``best/{split}_{metric}`` per evaluated epoch.
 
     Where ``MLFLOW_TRACKING_URI`` says so, else in ``mlflow.db`` beside the folders of the configurations (``mlflow ui
-    --backend-store-uri sqlite:///results/mlflow.db``). A missing or failing MLflow costs one warning, never the run.
+    --backend-store-uri sqlite:///results/mlflow.db``).
 
     Args:
         experiment: groups runs in MLflow.
@@ -31,58 +26,23 @@ class MLflowLogger(Reporter):
         tags: tags to filter by.
     """
 
+    service = "MLflow"
+    package = "mlflow"
+    extra = "mlflow"
+
     def __init__(self, experiment: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         self._experiment = experiment
         self._name = name
         self._params = {key: str(value)[:6000] for key, value in params.items()}
         self._tags = dict(tags)
-        self._client: Any = None
-        self._run_id = ""
 
-    def start(self, report: StartReport) -> None:
-        """Opens the run, or continues the one a killed process had opened."""
-        try:
-            self._open(report.path)
-        except ImportError:
-            self._client = None
-            logger.warning("MLflow logging is off: mlflow is not installed: pip install 'graphbench-gt[mlflow]'.")
-        except Exception as error:  # noqa: BLE001  any trouble with a service must not cost the run
-            self._client = None
-            logger.warning("MLflow logging is off: %s: %s", type(error).__name__, error)
-
-    def epoch(self, report: EpochReport) -> None:
-        """Logs the epoch, and the best values where it was evaluated."""
-        values = flatten(report.stats)
-        if "val" in report.stats:
-            for split, best in report.best.items():
-                values |= {f"best/{split}_{name}": value for name, value in best.items() if name != "epoch"}
-        if self._client is None:
-            return
-        try:
-            from mlflow.entities import Metric
-
-            now = round(time.time() * 1000)
-            metrics = [Metric(metric_name(name), float(value), now, report.epoch) for name, value in values.items()]
-            self._client.log_batch(self._run_id, metrics=metrics)
-        except Exception as error:  # noqa: BLE001
-            logger.warning("MLflow logging stops in epoch %d: %s: %s", report.epoch, type(error).__name__, error)
-            self._client = None
-
-    def finish(self, outcome: Outcome) -> None:
-        """Ends the run as a success."""
-        self._end("FINISHED")
-
-    def close(self) -> None:
-        """Ends a run that did not finish as a failure."""
-        self._end("FAILED")
-
-    def _open(self, folder: Path) -> None:
+    def _open(self, report: StartReport) -> None:
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
-        root = folder.resolve().parent.parent
+        root = report.path.resolve().parent.parent
         self._client = client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root}/mlflow.db")
-        noted = folder / "mlflow_id.txt"
+        noted = report.path / "mlflow_id.txt"
         if noted.is_file():
             self._run_id = noted.read_text().strip()
             client.update_run(self._run_id, status="RUNNING")
@@ -95,10 +55,16 @@ class MLflowLogger(Reporter):
             client.log_batch(self._run_id, params=pairs[first : first + 100])
         atomic.write_text(noted, self._run_id)
 
-    def _end(self, status: str) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.set_terminated(self._run_id, status=status)
+    def _log(self, report: EpochReport) -> None:
+        from mlflow.entities import Metric
+
+        now = round(time.time() * 1000)
+        numbers = with_best(report).items()
+        metrics = [Metric(metric_name(name), float(value), now, report.epoch) for name, value in numbers]
+        self._client.log_batch(self._run_id, metrics=metrics)
+
+    def _close(self, finished: bool) -> None:
+        self._client.set_terminated(self._run_id, status="FINISHED" if finished else "FAILED")
 
 
 def metric_name(name: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from graphbench.runs import atomic
+from graphbench import atomic
 from graphbench.train.reporter import Reporter, StartReport
 from graphbench.train.step_parts import StepClock, watch
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.runs.environment import peak_memory
-from graphbench.runs.history import SPLITS, History
+from graphbench.runs.history import History
 from graphbench.runs.record import Outcome, Score
 from graphbench.runs.summary import without_value
 from graphbench.tasks.task import Task
@@ -19,6 +19,7 @@ from graphbench.train.failures import no_best_epoch
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.state import TrainerState
+from graphbench.vocabulary import SPLITS
 
 logger = logging.getLogger(__name__)
 

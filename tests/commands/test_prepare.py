@@ -156,7 +156,7 @@ def test_shards_go_through_ray(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 def test_ctrl_c_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(name: str, options: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("graphbench.commands.prepare.prepare", interrupted)

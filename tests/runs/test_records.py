@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from graphbench import atomic
 from graphbench.errors import UserError
-from graphbench.runs import atomic, pack
+from graphbench.runs import pack
 from graphbench.runs.aggregate import aggregate
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import read_configurations, read_packed, record_source, record_sources, write_packed
@@ -155,7 +156,7 @@ def test_bytes_that_are_no_text_are_one_message(runs: Path) -> None:
 
 def test_settings_are_written_before_the_records_that_need_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr("graphbench.runs.atomic.write_text", lambda path, text: written.append(path.suffixes[0]))
+    monkeypatch.setattr("graphbench.atomic.write_text", lambda path, text: written.append(path.suffixes[0]))
     write_packed(runs / "a.jsonl", {"mlp/0": {"config": "mlp", "config_hash": "h", "settings": {"gt.layers": 2}}})
     assert written == [".configurations", ".jsonl"]
 

@@ -126,7 +126,7 @@ def test_event_files_that_cannot_be_written_cost_one_warning(tmp_path: Path, cap
 
     with caplog.at_level(logging.WARNING):
         assert tiny_trainer(tmp_path, reporters=[TensorBoardLogger(), TakeAway()]).run().epochs == 6
-    assert ["TensorBoard logging is off from here on" in record.message for record in caplog.records] == [True]
+    assert ["TensorBoard logging stops in epoch" in record.message for record in caplog.records] == [True]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import glob
 import hashlib
 import http.client
 import logging
-import os
 import shutil
 import tarfile
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from graphbench import atomic
 from graphbench.data.files.progress import Display, report
 from graphbench.errors import UserError
 
@@ -63,7 +63,9 @@ def download(url: str, target: Path, sha256: str | None = None) -> Path:
     """
     if _offline.get():
         raise UserError("downloads are switched off")
-    with _temporary(target) as partial, Display(f"downloading {url}", _log.info):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic.temporary(target) as partial, Display(f"downloading {url}", _log.info):
+        partial.touch()
         transfer = _Transfer(url, partial)
         transfer.claim(target)
         try:
@@ -81,7 +83,7 @@ def download(url: str, target: Path, sha256: str | None = None) -> Path:
             raise
         if sha256 is not None and (actual := file_sha256(partial)) != sha256:
             raise UserError(f"{url} has the checksum {actual}, expected {sha256}: the file was changed or damaged")
-        partial.replace(target)
+        atomic.put(partial, target)
     return target
 
 
@@ -188,8 +190,6 @@ class _Transfer:
                 file.write(block)
                 received += len(block)
                 report(received, expected or 0)
-            file.flush()
-            os.fsync(file.fileno())
         if expected is not None and received != expected:
             raise _Broken(f"the download of {self.url} broke off after {received} of {expected} bytes")
 
@@ -213,10 +213,9 @@ def download_zip(url: str, folder: Path, members: str) -> None:
                 if not chosen:
                     raise UserError(f"{url} holds no file whose name begins with '{members}'")
                 for name in chosen:
-                    with _temporary(folder / PurePosixPath(name).name) as partial:
-                        with opened.open(name) as source, partial.open("wb") as file:
-                            shutil.copyfileobj(source, file, _BLOCK)
-                        partial.replace(folder / PurePosixPath(name).name)
+                    target = folder / PurePosixPath(name).name
+                    with opened.open(name) as source, atomic.replacing(target) as file:
+                        shutil.copyfileobj(source, file, _BLOCK)
         except zipfile.BadZipFile as error:
             raise UserError(f"{url} is not a readable zip file: {error}") from error
 
@@ -263,15 +262,3 @@ def _archive(url: str, folder: Path) -> Iterator[tuple[Path, Path]]:
             for left in Path(scratch).glob(f".{name}.*.part"):
                 left.replace(folder / left.name)
             raise
-
-
-@contextmanager
-def _temporary(target: Path) -> Iterator[Path]:
-    """A name in the folder of ``target`` that no other process uses, removed if it is still there at the end."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.parent / f".{target.name}.{os.urandom(4).hex()}"
-    partial.touch(exist_ok=False)  # not by mkstemp, which lets nobody but its user read: data may be shared
-    try:
-        yield partial
-    finally:
-        partial.unlink(missing_ok=True)

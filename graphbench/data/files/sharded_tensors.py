@@ -22,6 +22,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from graphbench import atomic
 from graphbench.data.files.tensor_cache import cache_path
 from graphbench.data.store_tensors import digest
 from graphbench.errors import naming
@@ -100,22 +101,14 @@ class ShardedTensors:
                 written.append([place, len(content), hashlib.sha256(content).hexdigest()])
             file.flush()
             os.fsync(file.fileno())
-        note = self._mark(shard).with_name(f"{self._mark(shard).name}.new")  # half a mark would count as one
-        try:
-            with naming(note):
-                note.write_text(json.dumps(written))
-            os.replace(note, self._mark(shard))
-        finally:
-            note.unlink(missing_ok=True)
+        atomic.write_text(self._mark(shard), json.dumps(written))
 
     def _allocate(self) -> None:
         for shard in range(self._shards):
             self._mark(shard).unlink(missing_ok=True)  # of a file that somebody has deleted
-        being_made = self._partial.with_name(f"{self._partial.name}.new")
-        with being_made.open("wb") as file:
+        with atomic.replacing(self._partial) as file:
             file.write(self._header)
             file.truncate(self._length)
-        os.replace(being_made, self._partial)
 
     def _is_whole(self, shard: int) -> bool:
         """Whether a shard is in the file as it was written; if not, its mark is taken away."""
@@ -141,9 +134,7 @@ class ShardedTensors:
         with self._partial.open("rb+") as file:
             file.seek(self._header.index(_UNKNOWN.encode()))
             file.write(checksum.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(self._partial, self._path)
+        atomic.put(self._partial, self._path)
         for shard in range(self._shards):
             self._mark(shard).unlink(missing_ok=True)
 

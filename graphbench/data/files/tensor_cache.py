@@ -14,8 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,10 @@ from filelock import FileLock
 from safetensors.torch import save_file
 from torch import Tensor
 
+from graphbench import atomic
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.store_tensors import digest
-from graphbench.errors import RunFailed, naming
+from graphbench.errors import RunFailed
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ def cached_tensors(
         tensors = _read(path, described)  # another process may have finished while this one waited
         if tensors is not None:
             return tensors
-        _sweep(path)
+        atomic.sweep(folder, path.name)
         _write(path, described, compute())
         tensors = _read(path, described)  # what was computed leaves memory, the file is mapped in its place
     if tensors is None:
@@ -96,29 +95,18 @@ def _note(path: Path) -> Path:
     return path.with_suffix(".checked")
 
 
-def _sweep(path: Path) -> None:
-    """Removes what processes have left that were killed while they wrote; only for the one who holds the lock."""
-    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
 def _write(path: Path, key: str, computed: Mapping[str, Tensor]) -> None:
     tensors = _apart(computed)
     # A folder: safetensors writes under a name of its own first, which nobody could tell from those of others.
-    scratch = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
-    scratch.mkdir()
-    try:
+    with atomic.temporary(path) as scratch:
+        scratch.mkdir()
         partial = scratch / "tensors"
         try:
             save_file(tensors, partial, metadata={"key": key, "sha256": digest(tensors)})
         except safetensors.SafetensorError as error:  # which names no file
             raise RunFailed(f"{path} cannot be written ({error}). The same command goes on once it can.") from error
         partial.chmod(scratch.stat().st_mode & 0o666)  # save_file lets nobody but its user read, a cache may be shared
-        with naming(path), open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        atomic.put(partial, path)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from graphbench import atomic
 from graphbench.data.files.cached_graphs import raw_checksum
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.files.download import file_sha256
@@ -86,6 +86,7 @@ def cached_large_graph(
 def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits]) -> None:
     partial = folder.with_name(f".{folder.name}.unfinished")  # of whoever holds the lock
     partial.mkdir(exist_ok=True)
+    atomic.sweep(partial)
     finished = sorted(file.name for file in partial.glob("*.npy"))
     if finished:
         _log.info("%s: going on behind %s, which an earlier conversion finished", folder, ", ".join(finished))
@@ -100,7 +101,7 @@ def _convert(folder: Path, key: dict[str, Any], write: Callable[[Path], Splits])
             stated.unlink()
         if folder.exists():  # a damaged one
             shutil.rmtree(folder)
-        os.replace(partial, folder)
+        atomic.rename(partial, folder)
     except Exception as error:
         if not isinstance(error, (OSError, MemoryError, RunFailed, Interrupted)):  # the same would happen again
             shutil.rmtree(partial, ignore_errors=True)
@@ -119,11 +120,9 @@ def once(path: Path, write: Callable[[Path], object]) -> np.ndarray:
         _log.warning("%s is not what an earlier conversion has finished, and is written again", path)
         path.unlink()
     if not path.exists():
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        write(unfinished)
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        with atomic.temporary(path) as unfinished:
+            write(unfinished)
+            atomic.put(unfinished, path)
         stated.write_text(_checksum(path))
     return np.load(path, mmap_mode="c")  # tensors have to be writable; nothing is written
 

@@ -94,7 +94,7 @@ def test_a_full_disk_is_not_put_down_to_the_download(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
     told = told_to_user(caught.value)
     assert isinstance(told, RunFailed)
-    assert str(told).startswith(f"{tmp_path}/own: File too large.")
+    assert str(told).startswith(f"{tmp_path}/own/x/a: File too large.")
     assert roots.require("X", ["x/a"], {"x/a": source.as_uri()}) == roots.directory, "the next start goes on"
 
 

@@ -71,14 +71,17 @@ def test_a_shard_that_was_damaged_before_the_last_one_came_is_computed_again(
 def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk a shard has to be computed once more, not at the call after the next."""
 
-    def half(path: Path, text: str) -> None:
-        path.write_bytes(text.encode()[:5])
-        raise OSError(errno.ENOSPC, "No space left on device")
+    flushed = []
+
+    def fsync(number: int) -> None:
+        flushed.append(number)
+        if len(flushed) > 1:  # behind the rows
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     file = ShardedTensors(tmp_path, "name", {}, {"a": (2, 1)}, 2)
     file.write(1, {"a": (1, torch.ones(1, 1))})
     there = set(tmp_path.iterdir())
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(sharded_tensors.os, "fsync", fsync)
     with pytest.raises(OSError, match="No space left"):
         file.write(0, {"a": (0, torch.ones(1, 1))})
     assert not file.has(0)

@@ -100,7 +100,7 @@ def test_a_conversion_that_was_broken_off_goes_on(tmp_path: Path, caplog: pytest
 
     def write(folder: Path) -> Splits:
         def array(path: Path, rows: int) -> None:
-            written.append(path.name)
+            written.append(path.name.split(".")[1])
             create(path, (rows, 1), np.float32)[:] = len(written)
             if breaks and rows == 4:
                 raise KeyboardInterrupt
@@ -112,9 +112,12 @@ def test_a_conversion_that_was_broken_off_goes_on(tmp_path: Path, caplog: pytest
     with pytest.raises(KeyboardInterrupt):
         _load(tmp_path, write)
     breaks.clear()
+    (unfinished,) = (tmp_path / "cache/Family").glob("*.unfinished")
+    assert {path.name for path in unfinished.iterdir()} == {"x.npy", ".x.npy.sha256"}
+    (unfinished / ".more.npy.12345678.tmp").write_text("half, of a killed process")
     with caplog.at_level(logging.INFO):
         _load(tmp_path, write)
-    assert written == [".x.npy.unfinished", ".more.npy.unfinished", ".more.npy.unfinished"]
+    assert written == ["x", "more", "more"]
     assert "going on behind x.npy, which an earlier conversion finished" in caplog.text
     (folder,) = (path for path in (tmp_path / "cache/Family").iterdir() if path.is_dir())
     kept = {"edge_index.npy", "x.npy", "y.npy", "more.npy", "train.npy", "val.npy", "test.npy", "graph.json"}

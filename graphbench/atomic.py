@@ -20,46 +20,16 @@ ABANDONED = 24 * 60 * 60.0
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of ``path`` when the block ends without an exception.
 
-    The temporary name lies in the same folder (a rename is atomic inside one file system only) and is drawn at random:
-    two machines may have processes of one number. After an exception ``path`` is as it was before; after a power cut it
-    is the old or the new content, never a mixture.
+    After an exception ``path`` is as it was before; after a power cut it has the old or the new content, never both.
 
     Args:
         path: the file to write; its folder must exist.
     """
-    temporary = _temporary(path)
-    try:
-        with _named_as(path, temporary), temporary.open("xb") as file:
-            _remove_abandoned(path, temporary)
+    with temporary(path) as made:
+        with made.open("xb") as file:
+            _remove_abandoned(path, made)
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _move(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    sync_folder(path.parent)
-
-
-@contextmanager
-def _named_as(path: Path, temporary: Path) -> Iterator[None]:
-    """Lets errors name what somebody has asked for, not the name that it is written under."""
-    try:
-        with naming(path):
-            yield
-    except OSError as error:
-        if error.filename is not None:
-            error.filename = str(error.filename).replace(str(temporary), str(path))
-        raise
-
-
-def _move(temporary: Path, path: Path) -> None:
-    """Moves a file to its place; an error is one of the file that somebody has asked for."""
-    try:
-        temporary.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        put(made, path)
 
 
 @contextmanager
@@ -69,22 +39,47 @@ def making_folder(path: Path) -> Iterator[Path]:
     After an exception nothing of it is left. Folders above it are created; there may be none at ``path``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
+    with temporary(path) as made:
+        made.mkdir()
+        _remove_abandoned(path, made)
+        yield made
+        put(made, path)
+
+
+@contextmanager
+def temporary(path: Path) -> Iterator[Path]:
+    """A name for a file or folder that is to take the place of ``path`` (:func:`put`); what is left is removed.
+
+    It lies in the same folder (a rename is atomic inside one file system only) and is drawn at random: two machines may
+    have processes of one number. Errors name what somebody has asked for, not the name that it is written under.
+    """
+    made = path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
     try:
-        with _named_as(path, temporary):
-            temporary.mkdir()
-            _remove_abandoned(path, temporary)
-            yield temporary
-        _move(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with naming(path):
+            yield made
+    except OSError as error:
+        if error.filename is not None:
+            error.filename = str(error.filename).replace(str(made), str(path))
         raise
+    finally:
+        _remove(made)
+
+
+def put(made: Path, path: Path) -> None:
+    """Gives a file or folder its name, durably; an error is one of that name."""
+    if made.is_file():
+        with made.open("rb+") as file:
+            os.fsync(file.fileno())
+    try:
+        made.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     sync_folder(path.parent)
 
 
-def _temporary(path: Path) -> Path:
-    """Under which name ``path`` is written."""
-    return path.parent / f".{path.name}.{os.urandom(4).hex()}.tmp"
+def _remove(leftover: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 def _remove_abandoned(path: Path, own: Path) -> None:
@@ -93,7 +88,7 @@ def _remove_abandoned(path: Path, own: Path) -> None:
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
             if now - leftover.stat().st_mtime > ABANDONED:
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+                _remove(leftover)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -109,11 +104,10 @@ def rename(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def sweep(folder: Path) -> None:
-    """Removes temporary files left behind by killed writers; only for the one who holds the folder's lock."""
-    for leftover in folder.glob(".*.tmp"):
-        with suppress(OSError):
-            leftover.unlink()
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Removes what killed writers have left of one file, or of all; only for the one who holds the folder's lock."""
+    for leftover in folder.glob(".*.tmp" if name is None else f".{glob.escape(name)}.*.tmp"):
+        _remove(leftover)
 
 
 @contextmanager

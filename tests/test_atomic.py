@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from graphbench import atomic
 from graphbench.exit_codes import told_to_user
-from graphbench.runs import atomic
 from tests.paths import ROOT
 
 
@@ -115,7 +115,7 @@ def test_killed_while_writing(tmp_path: Path, moment: str) -> None:
     atomic.write_text(path, "old")
     module, _, name = moment.partition(".")
     script = (
-        f"import os, {module}, signal; from pathlib import Path; from graphbench.runs import atomic\n"
+        f"import os, {module}, signal; from pathlib import Path; from graphbench import atomic\n"
         f"{moment} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"atomic.write_text(Path({str(path)!r}), 'new content')"
     )
