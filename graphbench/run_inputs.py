@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
@@ -18,6 +17,7 @@ from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, read_data
 from graphbench.factory.pretrained import run_configuration
 from graphbench.preflight import Run, declared_identity
+from graphbench.runs.data_facts import DataFacts, PretrainedFacts
 from graphbench.runs.identity import WEIGHTS, RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.train.pretrained import find_run, read_best
@@ -31,14 +31,14 @@ class RunInputs:
         run: run that the inputs are for.
         splits: examples of the run.
         identity: digests of everything.
-        facts: about the data, for the record.
+        data: data set and split, for the record.
         notes: sentences for the log.
     """
 
     run: Run
     splits: Splits
     identity: RunIdentity
-    facts: Mapping[str, Any]
+    data: DataFacts
     notes: tuple[str, ...] = ()
 
 
@@ -60,25 +60,25 @@ def run_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
 def data_inputs(config: Config, loaded: LoadedDataset, run: Run) -> RunInputs:
     """Inputs of a run, without the pretrained run of :func:`run_inputs`."""
     splits = build_splits(config, loaded, run.seed, run.split_index)
-    facts: dict[str, Any] = {
-        "name": loaded.card.name,
-        "fingerprint": loaded.store.fingerprint,
-        "split_mode": config.tree.dataset.split_mode,
-        "split_index": run.split_index,
-        "split_count": splits.count,
-        "split_seed": splits.seed,
-        "sizes": {name: part.numel() for name, part in splits.parts().items()},
-    }
-    if SplitMode.parse(config.tree.dataset.split_mode).folds and config.tree.dataset.split_seed is not None:
-        facts["fold_seed"] = config.tree.dataset.split_seed
+    dataset = config.tree.dataset
+    data = DataFacts(
+        name=loaded.card.name,
+        fingerprint=loaded.store.fingerprint,
+        split_mode=dataset.split_mode,
+        split_index=run.split_index,
+        split_count=splits.count,
+        split_seed=splits.seed,
+        sizes={name: part.numel() for name, part in splits.parts().items()},
+        fold_seed=dataset.split_seed if SplitMode.parse(dataset.split_mode).folds else None,
+    )
     known = declared_identity(config, run)
     inputs = {
         **known.inputs,
         **{f"function {name}": hashlib.sha256(source).hexdigest() for name, source in loaded.code.items()},
         "data": loaded.store.fingerprint,
-        split_name(facts): digest(splits.parts()),
+        data.input_name: digest(splits.parts()),
     }
-    return RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), facts)
+    return RunInputs(run, splits, dataclasses.replace(known, inputs=inputs), data)
 
 
 @dataclass(frozen=True)
@@ -112,27 +112,19 @@ def read_finished(path: Path) -> FinishedRun:
         raise UserError(f"{path}: record.json is missing, damaged or edited.")
     config = run_configuration(path)
     raw = read_data(config)
-    made = data_inputs(config, raw, Run(0, record.seed, record.data["split_index"]))
+    made = data_inputs(config, raw, Run(0, record.seed, record.data.split_index))
     different = record.identity.differences(dataclasses.replace(made.identity, config_hash=record.config_hash))
     if different:
         raise UserError(f"{path}: was made of another {described(different)}; its model cannot be shown on this.")
     return FinishedRun(record, config, raw, made.splits)
 
 
-def split_name(facts: Mapping[str, Any]) -> str:
-    """Under which name a run's split is among its inputs: runs that share it must have the same examples."""
-    seed, index = facts.get("split_seed"), facts["split_index"]
-    if seed is None:
-        return f"split {index}"
-    return f"split {index} of seed {seed}" if index else f"split of seed {seed}"
-
-
 def _with_pretrained(config: Config, made: RunInputs) -> RunInputs:
     path = find_run(config.tree.pretrained.dir, made.run.run_id)
     identity = made.identity.joined(pretrained_identity(config, path))
     judged = [_compare_splits(trained, record, made) for trained, record in _lineage(path)]
-    facts = {**made.facts, "pretrained": {"run": str(path), "judged": judged}}
-    return RunInputs(made.run, made.splits, identity, facts, tuple(f"pretrained: {text}." for text in judged))
+    data = dataclasses.replace(made.data, pretrained=PretrainedFacts(str(path), tuple(judged)))
+    return RunInputs(made.run, made.splits, identity, data, tuple(f"pretrained: {text}." for text in judged))
 
 
 def pretrained_identity(config: Config, path: Path) -> RunIdentity:
@@ -147,8 +139,8 @@ def _lineage(path: Path) -> Iterator[tuple[Path, RunRecord | None]]:
         seen.add(path)
         record = RunRecord.read(path / "record.json")
         yield path, record
-        earlier = record.data.get("pretrained") if record else None
-        path = Path(earlier["run"]) if earlier else path
+        earlier = record.data.pretrained if record else None
+        path = Path(earlier.run) if earlier else path
 
 
 def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> str:
@@ -159,28 +151,21 @@ def _compare_splits(path: Path, record: RunRecord | None, ours: RunInputs) -> st
     """
     if record is None:
         return f"{path} has no readable record.json: what it was trained on is not known"
-    here, there = ours.facts, record.data
-    if there.get("fingerprint") != here["fingerprint"] and there.get("name") != here["name"]:
-        return f"{path} was trained on other data ({there.get('name')}); whether the two share examples is not known"
+    here, there = ours.data, record.data
+    if there.fingerprint != here.fingerprint and there.name != here.name:
+        return f"{path} was trained on other data ({there.name}); whether the two share examples is not known"
     digests = [value for name, value in record.inputs.items() if name.startswith("split ")]
     if digests:
-        same, known = digests == [ours.identity.inputs[split_name(here)]], "the very examples"
+        same, known = digests == [ours.identity.inputs[here.input_name]], "the very examples"
     else:  # of an older record: whatever else it says
-        seed = None if here["split_seed"] is None else record.settings.get("dataset.split_seed", record.seed)
-        there = {**there, "split_seed": seed}
-        told = ("split_mode", "split_index", "split_seed", "fold_seed", "sizes")
-        same = all(there.get(name) == here.get(name) for name in told)
-        known = "as far as its older record tells"
+        seed = None if here.split_seed is None else record.settings.get("dataset.split_seed", record.seed)
+        there = dataclasses.replace(there, split_seed=seed)
+        same, known = there.split == here.split, "as far as its older record tells"
     if same:
         return f"{path} is judged on the split it was trained with, {known}"
     raise UserError(
-        f"pretrained.dir: {path} was trained on another split of these examples ({_split_text(there)}; this run has "
-        f"{_split_text(here)}), so that some that trained it would be in validation and test. Give this run the same "
+        f"pretrained.dir: {path} was trained on another split of these examples ({there.split_text}; this run has "
+        f"{here.split_text}), so that some that trained it would be in validation and test. Give this run the same "
         f"one (seed or dataset.split_seed, dataset.split_index, dataset.split_mode, as in {path / 'config.yaml'}), or "
         "let pretrained.dir name the folder above a run per seed or split. Other graphs need another dataset.name."
     )
-
-
-def _split_text(facts: Mapping[str, Any]) -> str:
-    seed = facts.get("fold_seed", facts.get("split_seed"))
-    return f"{facts.get('split_mode')}, index {facts.get('split_index')}" + ("" if seed is None else f", seed {seed}")

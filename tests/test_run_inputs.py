@@ -269,9 +269,9 @@ def test_seeded_folds_are_another_split_under_the_same_name(folder: Path) -> Non
     plain, first, second = made(), made("dataset.split_seed", "1"), made("dataset.split_seed", "2")
     # An earlier version ignored the key: the name is what its runs have, so that they differ instead of being unknown.
     assert len({inputs.identity.inputs["split 2"] for inputs in (plain, first, second)}) == 3
-    assert "fold_seed" not in plain.facts  # records of unseeded folds stay what they were
-    assert split_texts([plain.facts]) == ("cv-kfold-5, split 2 of 5, 24/8/8",)
-    assert split_texts([first.facts]) == ("cv-kfold-5 of seed 1, split 2 of 5, 24/8/8",)
+    assert "fold_seed" not in plain.data.plain()  # records of unseeded folds stay what they were
+    assert split_texts([plain.data]) == ("cv-kfold-5, split 2 of 5, 24/8/8",)
+    assert split_texts([first.data]) == ("cv-kfold-5 of seed 1, split 2 of 5, 24/8/8",)
 
 
 def test_a_split_that_does_not_exist_shows_before_the_first_run(folder: Path, commands: Commands) -> None:

@@ -20,6 +20,7 @@ from graphbench.data.files.raw_files import read_npz, read_object_array, read_pi
 from graphbench.errors import UserError
 from graphbench.plug_ins import CONSENT
 from graphbench.report.cli import main as report
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord, Score
 from graphbench.train.checkpointer import DAMAGED, read_checkpoint
 from tests.own_graphs import write_rings
@@ -166,7 +167,7 @@ def test_a_report_shows_hostile_text_as_text(tmp_path: Path) -> None:
         config="a", config_hash="h", seed=0, run_id="0", status="finished", metric="accuracy", maximize=True,
         best_epoch=0, scores=tuple(Score(split, "accuracy", 0.5, True, 3) for split in ("val", "test")),
         settings={"gt.layer_type": hostile}, ended="2026-01-01T00:00:00+00:00", reason=hostile,
-        data={"name": hostile, "split_mode": hostile, "sizes": {"train": 1}, "fingerprint": hostile},
+        data=DataFacts(hostile, fingerprint=hostile, split_mode=hostile, sizes={"train": 1}),
         environment={"host": hostile, "cpu": hostile, "git_commit": hostile},
     )  # fmt: skip
     record.write(tmp_path / hostile.replace("/", "_") / "0" / "record.json")

@@ -92,7 +92,7 @@ def read_point(folder: Path) -> Point | None:
     focal_heads = settings.get(f"gt.{attention}.focal_heads")
     first = result.runs[0]
     return Point(
-        panel=_panel_of(str(first.data["name"]), settings),
+        panel=_panel_of(str(first.data.name), settings),
         metric=str(first.metric),
         line=" + ".join([_LINES[attention], *(name for name in sublayers if name not in (attention, "None"))]),
         length=int(settings.get(f"gt.{attention}.focal_length", 1)) if focal_heads else None,

@@ -98,7 +98,7 @@ def read_depth(folder: Path) -> Depth | None:
         line += " without self-loop"
     first = result.runs[0]
     return Depth(
-        dataset=str(first.data["name"]),
+        dataset=str(first.data.name),
         metric=str(first.metric),
         line=line,
         layers=int(settings["gt.layers"]),

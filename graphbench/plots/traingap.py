@@ -123,7 +123,7 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     if not epochs:
         raise UserError(f"{path}: no epoch has {name} of both training and test in every run.")
     train, test = (np.array([[run[split][epoch] for epoch in epochs] for run in curves]) for split in (0, 1))
-    return Gap(record.config, str(record.data["name"]), name, maximize, np.array(epochs), train, test)
+    return Gap(record.config, str(record.data.name), name, maximize, np.array(epochs), train, test)
 
 
 def draw(gaps: Sequence[Gap]) -> Figure:

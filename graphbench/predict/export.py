@@ -114,7 +114,7 @@ tags: [graph-transformer, graph-ml]
 # {record.config}, run {record.run_id}
 
 Trained on {dataset} (split {split}, data fingerprint
-{str(record.data.get("fingerprint"))[:12]}); parameters of epoch {record.best_epoch}, the best by validation
+{str(record.data.fingerprint)[:12]}); parameters of epoch {record.best_epoch}, the best by validation
 {record.selected_by}. {record.params or 0:,} trainable parameters, configuration {record.config_hash}, seed
 {record.seed}.
 

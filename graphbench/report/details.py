@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.report.gather import Configuration
 from graphbench.report.markup import Column, anchor, number, plain_list, table, text
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord
 from graphbench.runs.records import record_source
 from graphbench.runs.summary import format_mean
@@ -115,6 +115,6 @@ def _environments(runs: Sequence[RunRecord]) -> str:
     return "".join(parts)
 
 
-def _data(facts: Sequence[Mapping[str, Any]]) -> str:
-    texts = {f"{data.get('name')}, fingerprint {str(data.get('fingerprint'))[:12]}" for data in facts}
+def _data(facts: Sequence[DataFacts]) -> str:
+    texts = {f"{data.name}, fingerprint {str(data.fingerprint)[:12]}" for data in facts}
     return "; ".join(sorted(texts))

@@ -55,7 +55,7 @@ class Configuration:
     @property
     def dataset(self) -> str:
         """Name on its card; empty without a finished run."""
-        return str(self.result.runs[0].data.get("name", "unnamed data")) if self.result.runs else ""
+        return (self.result.runs[0].data.name or "unnamed data") if self.result.runs else ""
 
     @property
     def group(self) -> str:

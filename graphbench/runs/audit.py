@@ -60,7 +60,7 @@ def _of_runs(source: RecordSource, records: Sequence[RunRecord]) -> Iterator[tup
     for run_id, reason in aggregate(source.path).left_out.items():
         if reason.startswith("other ") and reason != "other configuration":
             yield "mixed", f"run {run_id}: {reason}"
-    bases = {record.run_id: Path(record.data["pretrained"]["run"]).name for record in records if _has_base(record)}
+    bases = {each.run_id: Path(each.data.pretrained.run).name for each in records if each.data.pretrained is not None}
     others = [run_id for run_id, base in bases.items() if base != run_id]
     if others and len(set(bases.values())) > 1:  # a single one may serve all
         yield "base", f"started from the run of another number: runs {', '.join(others)}"
@@ -72,12 +72,8 @@ def _of_runs(source: RecordSource, records: Sequence[RunRecord]) -> Iterator[tup
         ("unknown", "split, plug-ins, weights", older),
     ):
         if members:
-            sizes = dict.fromkeys("/".join(map(str, record.data.get("sizes", {}).values())) for record in members)
+            sizes = dict.fromkeys("/".join(map(str, record.data.sizes.values())) for record in members)
             yield kind, f"{sentence}: runs {', '.join(record.run_id for record in members)} ({', '.join(sizes)})"
-
-
-def _has_base(record: RunRecord) -> bool:
-    return bool(record.data.get("pretrained"))
 
 
 def _is_ambiguous(record: RunRecord) -> bool:

@@ -17,6 +17,7 @@ from graphbench.config.config import flat
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.config.settings import describe_differences, settings_hash, settings_of
 from graphbench.runs import json_text
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.environment import changes, environment
 from graphbench.runs.identity import RunIdentity
 
@@ -99,7 +100,7 @@ class RunRecord:
         peak_memory: bytes; of the GPU, or resident memory of the process without one.
         undefined: why a metric of ``scores`` has no value: split -> metric -> reason.
         curves: split -> sha256 of its ``stats.json``, see :func:`graphbench.runs.history.read_lines`.
-        data: facts about the data set: name, fingerprint, split, ...
+        data: data set and split.
         inputs: digest of everything it was made of, see :class:`~graphbench.runs.identity.RunIdentity`.
         environment: facts of the latest start, see :func:`graphbench.runs.environment.environment`; under ``before``
             those that were others at the starts before, in their order.
@@ -133,7 +134,7 @@ class RunRecord:
     peak_memory: int | None = None
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     curves: Mapping[str, str] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: DataFacts = field(default_factory=DataFacts)
     inputs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     commits: tuple[str, ...] = ()
@@ -173,7 +174,7 @@ class RunRecord:
     @property
     def identity(self) -> RunIdentity:
         """Identity of the run; of older records as much as they say."""
-        known = {"data": self.data.get("fingerprint"), **self.inputs}
+        known = {"data": self.data.fingerprint, **self.inputs}
         if self.settings.get("run_multiple_splits"):
             known["seed"] = str(self.seed)
         return RunIdentity(self.config_hash, {name: digest for name, digest in known.items() if digest})
@@ -181,7 +182,7 @@ class RunRecord:
     @property
     def fingerprint(self) -> str | None:
         """Fingerprint of the graphs that it was trained on; None where the record does not say."""
-        return self.data.get("fingerprint")
+        return self.data.fingerprint
 
     @property
     def own_identity(self) -> RunIdentity:
@@ -224,7 +225,7 @@ class RunRecord:
 
     def to_json(self) -> str:
         """The record as text; NaN is written as null, so that every JSON reader takes it."""
-        return json_text.dumps(dataclasses.asdict(self), indent=1) + "\n"
+        return json_text.dumps(self._plain(), indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
@@ -238,14 +239,18 @@ class RunRecord:
             facts = {key: value for key, value in content.items() if key in cls.__dataclass_fields__}
             facts["scores"] = tuple(map(_score, facts.get("scores", ())))
             facts["commits"] = tuple(facts.get("commits", ()))
+            facts["data"] = DataFacts.of(facts.get("data", {}))
             record = cls(**facts)
             return record if record.schema_version >= 2 else record.with_values(record.settings)
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
 
+    def _plain(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "data": self.data.plain()}
+
     def file_text(self) -> str:
         """The content of ``record.json``: the record with its checksum."""
-        return json_text.dumps_with_checksum(dataclasses.asdict(self))
+        return json_text.dumps_with_checksum(self._plain())
 
     def write(self, path: Path) -> None:
         """Writes the record with its checksum, completely or not at all."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.runs import json_text
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import SCHEMA_VERSION, RunRecord, Score
 from graphbench.runs.records import RecordFolder, many_runs, read_through
 
@@ -109,7 +110,8 @@ class RecordIndex:
 
     def _add(self, folder: str, run_id: str, stamp: str, record: RunRecord) -> None:
         names = [[score.split, score.name, score.maximize, score.count] for score in record.scores]
-        shared = [names, *(getattr(record, name) for name in _SHARED)]
+        plain = {"data": record.data.plain()}
+        shared = [names, *(plain.get(name, getattr(record, name)) for name in _SHARED)]
         own = [[score.value for score in record.scores], *(getattr(record, name) for name in (*_OWN, *_OWN_TOO))]
         row = (
             folder,
@@ -149,7 +151,7 @@ class RecordIndex:
             for (split, name, maximize, count), value in zip(names, values, strict=True)
         )
         facts = dict(zip(chain(_SHARED, _OWN, _OWN_TOO), chain(shared, rest), strict=True))
-        facts["commits"] = tuple(facts["commits"])
+        facts["commits"], facts["data"] = tuple(facts["commits"]), DataFacts.of(facts["data"])
         return RunRecord(**facts, scores=scores)
 
     def _part(self, number: int) -> Any:

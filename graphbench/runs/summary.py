@@ -135,9 +135,7 @@ def _in_two_lines(entry: Mean | None) -> str:
 
 def _data_notes(compared: Sequence[Compared]) -> list[str]:
     """A note where data of one name differ: features prepared in another way, another generator."""
-    fingerprints = {
-        row.result.config: row.result.runs[0].data.get("fingerprint") for row in compared if row.result.runs
-    }
+    fingerprints = {row.result.config: row.result.runs[0].data.fingerprint for row in compared if row.result.runs}
     if len(set(fingerprints.values())) < 2:
         return []
     return ["not the same data: " + ", ".join(f"{name} {str(value)[:8]}" for name, value in fingerprints.items())]
@@ -147,7 +145,7 @@ def _protocol(result: Aggregate) -> str:
     """Numbers under the same text can be compared, up to the notes of :func:`_data_notes`."""
     splits = "; ".join(split_texts([run.data for run in result.runs], ","))
     chosen = "" if result.selected_by == result.metric else f", by {result.selected_by}"
-    return f"{result.runs[0].data['name']} ({splits}): {result.metric} at the best validation epoch{chosen}"
+    return f"{result.runs[0].data.name} ({splits}): {result.metric} at the best validation epoch{chosen}"
 
 
 def format_mean(entry: Mean | None) -> str:

@@ -41,13 +41,8 @@ class Pruning(Reporter):
     """
 
     def __init__(self, trial: Trial, metric: str, first_run: str, max_epoch: int, same_data: bool) -> None:
-        self._trial, self._metric, self._first_run, self._active, self._same_data = (
-            trial,
-            metric,
-            first_run,
-            False,
-            same_data,
-        )
+        self._trial, self._metric, self._first_run = trial, metric, first_run
+        self._active, self._same_data = False, same_data
         self._interval = math.ceil(max_epoch / MAX_REPORTS)
 
     def start(self, report: StartReport) -> None:

@@ -128,7 +128,7 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
         if result.inference_note and folder not in folders:
             print(f"note: left out, {folder}: {result.inference_note}", file=sys.stderr)
         elif result.runs:
-            dataset = str(result.runs[0].data.get("name", "unnamed data"))
+            dataset = result.runs[0].data.name or "unnamed data"
             split = "; ".join(Provenance.of(result.runs).split)
             names: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
             names = (str(baseline),) if folder in of_baseline else names
@@ -166,7 +166,7 @@ def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
     facts = Provenance.of(result.runs)
     return {
         "configuration": result.config,
-        "data set": str(result.runs[0].data["name"]),
+        "data set": result.runs[0].data.name or "-",
         "split": "; ".join(facts.split),
         "metric": result.metric or "-",
         "test": format_mean(result.mean("test")),

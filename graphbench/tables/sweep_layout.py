@@ -83,7 +83,7 @@ def details_table(table: SweepTable) -> TextTable:
     for cell in finished:
         result, facts = cell.result, Provenance.of(cell.result.runs)
         cells = [cell.spec.label, cell.spec.column, result.config, result.runs[0].config_hash]
-        cells += [str(result.runs[0].data.get("name", "-")), "; ".join(facts.split), result.selected_by or "-"]
+        cells += [result.runs[0].data.name or "-", "; ".join(facts.split), result.selected_by or "-"]
         cells += [format_mean(result.mean("val")), *(format_mean(result.mean("test", name)) for name in statistics)]
         cells += [str(len(result.runs)), *facts.cells().values()]
         rows.append([TextCell(text) for text in cells])

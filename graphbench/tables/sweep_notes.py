@@ -155,9 +155,7 @@ def _inconsistencies(table: SweepTable) -> list[str]:
 def _split_parts(cell: Cell) -> frozenset[tuple[object, ...]]:
     """Mode, number and sizes of every split; of how many it is one, older records do not say."""
     facts = [run.data for run in cell.result.runs]
-    return frozenset(
-        (each.get("split_mode"), each.get("split_index"), *each.get("sizes", {}).values()) for each in facts
-    )
+    return frozenset((each.split_mode, each.split_index, *each.sizes.values()) for each in facts)
 
 
 def _metric(cell: Cell) -> str:
@@ -165,7 +163,7 @@ def _metric(cell: Cell) -> str:
 
 
 def _fingerprint(cell: Cell) -> str:
-    return str(cell.result.runs[0].data.get("fingerprint", ""))[:8]
+    return (cell.result.runs[0].data.fingerprint or "")[:8]
 
 
 def _versions(table: SweepTable) -> list[str]:

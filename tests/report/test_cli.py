@@ -12,6 +12,7 @@ import pytest
 
 from graphbench.report import cli as report
 from graphbench.report.gather import SWEEPS
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord, Score
 from graphbench.sweeps import read_sweep
 from tests import chromium
@@ -26,9 +27,15 @@ def _write(
     scores = [Score(split, "accuracy", value, True, 9) for split, value in (("train", 0.95), ("val", 0.8))]
     scores.append(Score("test", "accuracy", test, True, 9))
     scores += facts.pop("scores", [])  # type: ignore[arg-type]
-    data = {"name": dataset, "fingerprint": "0" * 64, "split_mode": "random", "sizes": {"train": 9, "test": 9}}
+    data = DataFacts(dataset, fingerprint="0" * 64, split_mode="random", sizes={"train": 9, "test": 9})
     record = RunRecord.start(
-        config=config, config_hash="h", seed=int(run), run_id=run, metric="accuracy", maximize=True, data=data
+        config=config,
+        config_hash="h",
+        seed=int(run),
+        run_id=run,
+        metric="accuracy",
+        maximize=True,
+        data=data,
     )
     record = record.end("finished", "max_epoch", scores=tuple(scores), epochs=3, best_epoch=2, time_per_epoch=0.5)
     record = dataclasses.replace(record, **{"params": 1000, **facts})  # type: ignore[arg-type]
@@ -123,7 +130,7 @@ def test_nothing_is_left_out_silently(tmp_path: Path) -> None:
     _write(runs, "0", 0.6, config="odd")
     content = json.loads((runs / "odd/0/record.json").read_text())
     del content["checksum"]
-    (runs / "odd/0/record.json").write_text(json.dumps(content | {"data": [1, 2]}))
+    (runs / "odd/0/record.json").write_text(json.dumps(content | {"environment": [1, 2]}))
     page = _page(tmp_path)
     assert "<li>mine, run 1: record.json missing, damaged or edited</li>" in page
     assert "<li>mine, run 2: failed: out of memory</li>" in page

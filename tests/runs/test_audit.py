@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from graphbench.runs.audit import audit, main
+from graphbench.runs.data_facts import DataFacts, PretrainedFacts
 from graphbench.runs.record import RunRecord
 
 AMAZON = {"dataset.format": "PyG-Amazon", "dataset.name": "photo"}
 
 
 def put(root: Path, config: str, run: int, fingerprint: str = "f", base: str | None = None, **facts: Any) -> None:
-    data: dict[str, Any] = {"pretrained": {"run": base}} if base else {}
-    data |= {"name": "photo", "fingerprint": fingerprint, "split_mode": "standard", "sizes": {"train": 6, "val": 2}}
+    data = DataFacts("photo", fingerprint, "standard", sizes={"train": 6, "val": 2})
+    data = dataclasses.replace(data, pretrained=PretrainedFacts(base) if base else None)
     record = RunRecord.start(config=config, config_hash="h", seed=run, run_id=str(run), data=data, **facts)
     dataclasses.replace(record.end("finished"), ended=f"2026-01-0{run + 1}").write(
         root / config / str(run) / "record.json"

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from graphbench.runs import environment as environment_module
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.environment import changes, environment, forget_peak_memory, peak_memory
 from graphbench.runs.record import Outcome, RunRecord, Score
 from graphbench.tables.provenance import commits_of
@@ -24,7 +25,7 @@ OUTCOME = Outcome("max_epoch", 3, 10, (Score("test", "accuracy", 0.1 + 0.2, True
 
 def make(**changes) -> RunRecord:
     facts = {"config": "tiny", "config_hash": "abc", "seed": 1, "run_id": "1", "metric": "accuracy", "maximize": True}
-    return RunRecord.start(**{**facts, "data": {"name": "Cora", "fingerprint": "f00"}, **changes})
+    return RunRecord.start(**{**facts, "data": DataFacts(name="Cora", fingerprint="f00"), **changes})
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from graphbench.runs.aggregate import Aggregate, aggregate
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.identity import RunIdentity
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.summary import MAX_NOTE, Compared, _shortened, comparison_tables, without_value
@@ -14,7 +15,8 @@ from graphbench.runs.summary import MAX_NOTE, Compared, _shortened, comparison_t
 
 def runs(folder: Path, *values: float, status: str = "finished", zero_flow: float | None = None, **data) -> Aggregate:
     """Runs 0, 1, ... with these test accuracies, and everything that is in the folder together."""
-    facts = {"name": "Cora", "split_mode": "standard", "sizes": {"train": 1400, "val": 500, "test": 1000}, **data}
+    sizes = {"train": 1400, "val": 500, "test": 1000}
+    facts = DataFacts.of({"name": "Cora", "split_mode": "standard", "sizes": sizes, **data})
     done = len(list(folder.glob("*/record.json")))
     for number, value in enumerate(values, done):
         scores = [Score("test", "loss", 1.0, False, 10), Score("val", "accuracy", value + 0.01, True, 10)]
@@ -22,7 +24,12 @@ def runs(folder: Path, *values: float, status: str = "finished", zero_flow: floa
         if zero_flow is not None:
             scores += [Score("val", "zero_flow", 0.0, False, 10), Score("test", "zero_flow", zero_flow, False, 10)]
         record = RunRecord.start(
-            config=folder.name, config_hash="h", seed=number, run_id=str(number), metric="accuracy", data=facts
+            config=folder.name,
+            config_hash="h",
+            seed=number,
+            run_id=str(number),
+            metric="accuracy",
+            data=facts,
         )
         record = record.end(status, "too hot", scores=tuple(scores), params=12345, time_per_epoch=0.25 * (1 + number))
         record.write(folder / str(number) / "record.json")

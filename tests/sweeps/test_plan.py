@@ -20,6 +20,7 @@ from graphbench.factory.data import read_data
 from graphbench.preflight import check
 from graphbench.published.table import COLUMNS
 from graphbench.run_inputs import run_inputs
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord
 from graphbench.sweeps import Sweep, launchers, read_sweep
 from graphbench.sweeps.cli import main
@@ -137,7 +138,7 @@ def test_a_published_table_of_ones_own_lies_beside_the_sweep(tmp_path: Path) -> 
 def test_a_dry_run_says_how_far_the_runs_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = read(tmp_path, f"{{configs: [{GCN}], label: a}}", head="").entries[0].config
     for seed, status in ((123, "failed"), (124, "running")):
-        data = {"name": "Cora", "fingerprint": ""}
+        data = DataFacts("Cora", fingerprint="")
         facts = {"config": sweep.name, "config_hash": sweep.hash, "seed": seed, "run_id": str(seed), "data": data}
         record = RunRecord.start(**facts, metric="accuracy", maximize=True, params=1)
         dataclasses.replace(record, status=status).write(tmp_path / "out/gcn-cora" / str(seed) / "record.json")
@@ -179,7 +180,7 @@ def test_what_is_moved_aside_is_trained_again(
             for name, digest in inputs.identity.inputs.items()
         }
         facts = {"config": config.name, "config_hash": config.hash, "seed": run.seed, "run_id": str(run.run_id)}
-        record = RunRecord.start(**facts, data=inputs.facts, inputs=made_of, metric="accuracy", maximize=True, params=1)
+        record = RunRecord.start(**facts, data=inputs.data, inputs=made_of, metric="accuracy", maximize=True, params=1)
         dataclasses.replace(record, status="finished").write(entry.checked.directory(run).path / "record.json")
     launched = []
     monkeypatch.setattr(launchers, "launch", lambda items, *_: launched.extend(items))

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from graphbench.published.table import PublishedRow, PublishedTable
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord, Score
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.sweep_layout import main_tables
@@ -51,7 +52,7 @@ class Sweep:
             params=1234,
             time_per_epoch=0.5,
             peak_memory=2**20,
-            data=facts | more.pop("data", {}),
+            data=DataFacts.of(facts | more.pop("data", {})),
             environment={"git_commit": "0123456789", "git_dirty": True, "gpu": None, "cpu": "abacus", "cores": 2},
             ended="2026-11-22T10:00:00+00:00",
         )

@@ -15,6 +15,7 @@ from scipy.stats import ttest_ind
 from graphbench.config import load_config
 from graphbench.report.gather import gather
 from graphbench.report.page import page
+from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
@@ -37,7 +38,7 @@ def _record(seed: int, accuracy: float, config: str = "sgformer-cora") -> RunRec
         seed=seed,
         run_id=str(seed),
         metric="accuracy",
-        data=facts,
+        data=DataFacts.of(facts),
         maximize=True,
     )
     return record.end("finished", scores=scores, params=1234, time_per_epoch=0.05, epochs=3)
@@ -319,7 +320,9 @@ def test_models_by_data_sets_from_folders_alone(tmp_path: Path, capsys: pytest.C
     _write(tmp_path, "sgformer-cora", 0.8, 0.9)
     _write(tmp_path, "gcn-cora", 0.7, 0.72)
     actor = _record(0, 0.5, "gcn-actor")
-    dataclasses.replace(actor, data={**actor.data, "name": "Actor"}).write(tmp_path / "gcn-actor/0/record.json")
+    dataclasses.replace(actor, data=dataclasses.replace(actor.data, name="Actor")).write(
+        tmp_path / "gcn-actor/0/record.json"
+    )
     assert tables.main([str(tmp_path), "--models", "--baseline", "gcn"]) == 0
     rows = [_cells(line) for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert rows[0] == ["model", "", "Actor", "Cora"]

@@ -175,4 +175,4 @@ def test_the_released_settings_learn_and_are_evaluated_on_the_whole_graph(
         chance = {"auc": 0.5}.get(record.metric, 1 / max(GeneratedLike(name, **SMALL[name]).card.out_dim, 2))
         assert record.score("val") > chance
     counts = {score.split: score.count for score in record.scores if score.name == record.metric}
-    assert counts["test"] == record.data["sizes"]["test"]
+    assert counts["test"] == record.data.sizes["test"]
