@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphbench.data.loading import padded
 from graphbench.ops import backend
-from graphbench.ops.batch_rows import Room, batch_rows
+from graphbench.ops.batch_rows import RowCapacity, batch_rows
 from tests.paths import ROOT
 
 PACKAGE = str(ROOT / "graphbench")
@@ -196,8 +196,8 @@ def make_indices_valid(kernel: Any, args: Any) -> None:
     if not kernel.fn.__module__.endswith("batch_rows.gpu_kernels"):
         return
     if kernel.fn.__name__ == "places":
-        numbers, ptr, room, offsets = (each.raw for each in args[:4])
-        known = batch_rows(numbers, ptr, [], Room(tuple(room.tolist()), *args[8:10]), backend="cpu")
+        numbers, ptr, capacity, offsets = (each.raw for each in args[:4])
+        known = batch_rows(numbers, ptr, [], RowCapacity(tuple(capacity.tolist()), *args[8:10]), backend="cpu")
         offsets.copy_(known.offsets)
         args[5].raw.copy_(known.num_graphs)
     else:

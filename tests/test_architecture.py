@@ -15,7 +15,7 @@ from tests.paths import ROOT
 PACKAGE = ROOT / "graphbench"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Room -> rooms it may import. Everyone may import itself, errors and registry. What is not listed is forbidden.
+# Package -> packages it may import. Everyone may import itself, errors and registry. What is not listed is forbidden.
 MAY_IMPORT = {
     "errors": set(),
     "atomic": set(),
@@ -73,7 +73,7 @@ MAY_IMPORT = {
 }
 
 
-def _room(path: Path) -> str:
+def _package(path: Path) -> str:
     parts = path.relative_to(PACKAGE).parts
     return parts[0].removesuffix(".py")
 
@@ -103,8 +103,8 @@ def _imports(path: Path) -> list[tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("room", sorted({_room(path) for path in FILES} - {"__init__"}))
-def test_imports_point_one_way(room: str) -> None:
+@pytest.mark.parametrize("package", sorted({_package(path) for path in FILES} - {"__init__"}))
+def test_imports_point_one_way(package: str) -> None:
     everyone = {
         *(
             "errors",
@@ -120,19 +120,19 @@ def test_imports_point_one_way(room: str) -> None:
         ),
         *("frozen_imports", "__version__"),
     }
-    allowed = MAY_IMPORT[room] | {room} | (set() if room in ("structures", "ops", "errors") else everyone)
+    allowed = MAY_IMPORT[package] | {package} | (set() if package in ("structures", "ops", "errors") else everyone)
     for path in FILES:
-        for module, line in _imports(path) if _room(path) == room else ():
+        for module, line in _imports(path) if _package(path) == package else ():
             if module.split(".")[0] == "graphbench":
                 target = [*module.split("."), ""][1]
-                assert target in allowed, f"{path}:{line}: {room} must not import {module}"
+                assert target in allowed, f"{path}:{line}: {package} must not import {module}"
             if module.split(".")[0] == "yacs":
-                assert room in ("config", "factory"), f"{path}:{line}: only config and factory know yacs"
+                assert package in ("config", "factory"), f"{path}:{line}: only config and factory know yacs"
 
 
-@pytest.mark.parametrize("room", ["structures", "ops"])
-def test_structures_and_ops_import_torch_and_nothing_else(room: str) -> None:
-    for path in (PACKAGE / room).rglob("*.py"):
+@pytest.mark.parametrize("package", ["structures", "ops"])
+def test_structures_and_ops_import_torch_and_nothing_else(package: str) -> None:
+    for path in (PACKAGE / package).rglob("*.py"):
         allowed = set(sys.stdlib_module_names) | {"torch", "numpy", "graphbench"}
         if path.name.startswith("gpu"):  # imported where a tensor lies on a GPU, nowhere else
             allowed.add("triton")
@@ -150,10 +150,10 @@ def test_names_say_what_is_inside() -> None:
     assert not [path for path in FILES if path.name in vague]
 
 
-@pytest.mark.parametrize("room", ["layers", "models", "encoders", "heads"])
-def test_no_layer_pads_or_waits_for_the_device(room: str) -> None:
+@pytest.mark.parametrize("package", ["layers", "models", "encoders", "heads"])
+def test_no_layer_pads_or_waits_for_the_device(package: str) -> None:
     forbidden = re.compile(r"to_dense_batch|\.item\(\)|\.tolist\(\)|\.cpu\(\)|\.nonzero\(|torch\.where\([^,]+\)$")
-    for path in (PACKAGE / room).rglob("*.py"):
+    for path in (PACKAGE / package).rglob("*.py"):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert not forbidden.search(line), f"{path}:{number}: {line.strip()}"
 

@@ -1,4 +1,4 @@
-"""Tests mirror the package: a module's tests are found in the folder of its room."""
+"""Tests mirror the package: a module's tests are found in the folder of its package."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ TESTED_THROUGH = {
 """Modules (or folders) without a test of their name, and the test file that goes through them."""
 
 
-def _room(module: Path) -> str:
+def _package(module: Path) -> str:
     """Empty for the modules at the top of the package."""
     return module.parts[0] if len(module.parts) > 1 else ""
 
@@ -117,17 +117,17 @@ def _problem(module: Path) -> str | None:
     named = [module.with_suffix(""), *module.parents[:-1]]
     if any((TESTS / name.parent / f"test_{name.name}.py").is_file() for name in named):
         return None
-    room = _room(module)
-    files = [path for path, parts in _places().items() if not room or parts[0] == room]
+    package = _package(module)
+    files = [path for path, parts in _places().items() if not package or parts[0] == package]
     dotted = ".".join(("graphbench", *module.with_suffix("").parts))
     if any(dotted in _imports()[path] for path in files):
         return None
-    if room and re.search(r"^@(registry\.)?register\(", (PACKAGE / module).read_text(), re.MULTILINE):
+    if package and re.search(r"^@(registry\.)?register\(", (PACKAGE / module).read_text(), re.MULTILINE):
         of_all = any(ABOUT_ALL_COMPONENTS.search(path.read_text()) for path in files)
-        return None if of_all else f"no test of all of {room}"
+        return None if of_all else f"no test of all of {package}"
     test = next((TESTED_THROUGH[name] for name in map(str, (module, *module.parents)) if name in TESTED_THROUGH), None)
     if test is None:
-        return f"no file in tests/{room} is named after {dotted} or imports it, and TESTED_THROUGH names none"
+        return f"no file in tests/{package} is named after {dotted} or imports it, and TESTED_THROUGH names none"
     return None if dotted in _reached(TESTS / test) else f"tests/{test} does not reach {dotted}"
 
 

@@ -1,4 +1,4 @@
-"""Types that flow between the rooms: ragged batches of graphs, pair distances, and the facts a model is built from."""
+"""Types that flow between packages: ragged batches of graphs, pair distances, and the facts a model is built from."""
 
 from graphbench.structures.adjacency import Adjacency, adjacency
 from graphbench.structures.buckets import Bucket, PaddedLayout

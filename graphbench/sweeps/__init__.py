@@ -10,7 +10,7 @@
     worker.py local.py ray.py slurm*.py       launchers: ``launch(items, progress, ...)`` does all items
     launchers.py progress.py cli.py           choice of a launcher, display, command line
 
-Files import downwards in this list's order only; ``read_sweep`` is what other rooms need.
+Files import downwards in this list's order only; ``read_sweep`` is what other packages need.
 """
 
 from graphbench.sweeps.sweep import Entry, Sweep, read_sweep

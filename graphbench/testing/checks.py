@@ -1,4 +1,4 @@
-"""Checks that every component has to pass, whatever room it lies in; a failure is an ``AssertionError`` that says why.
+"""Checks that every component has to pass, wherever it lies; a failure is an ``AssertionError`` that says why.
 
 A check works on a :class:`Subject`: a module and the way it is called on a batch.
 """

@@ -200,12 +200,12 @@ def refusal(model, graph):
     return None
 
 
-@pytest.mark.parametrize("room", ["layers/attention", "layers/blocks"])
-def test_every_other_layer_is_exact_or_refused_by_name(store, room):
+@pytest.mark.parametrize("namespace", ["layers/attention", "layers/blocks"])
+def test_every_other_layer_is_exact_or_refused_by_name(store, namespace):
     exact, refused = set(), set()
-    for name in components(room):
-        made = [make(room, name) for _ in range(2)]
-        left = iter(GPSBlock(DIM, [each]) for each in made) if room == "layers/attention" else iter(made)
+    for name in components(namespace):
+        made = [make(namespace, name) for _ in range(2)]
+        left = iter(GPSBlock(DIM, [each]) for each in made) if namespace == "layers/attention" else iter(made)
         model = stacked(partial(next, left)).double()
         with torch.no_grad():
             message = refusal(model, StoredBlocks(store, max_nodes=7))
@@ -214,9 +214,10 @@ def test_every_other_layer_is_exact_or_refused_by_name(store, room):
             exact.add(name)
         else:
             assert re.search(r"reads (the graph as a whole|hop distances|what the transform)", message)
-            assert type(made[0]).__name__ in message or room == "layers/blocks"  # there it may be a part of the layer
+            # In a block it may be a part of the layer.
+            assert type(made[0]).__name__ in message or namespace == "layers/blocks"
             refused.add(name)
-    known = ("layers/attention", "layers/blocks").index(room)
+    known = ("layers/attention", "layers/blocks").index(namespace)
     assert exact >= EXACT[known]
     assert refused >= REFUSED[known]
 

@@ -1,4 +1,4 @@
-"""The contract of every registered encoder: whatever lands in these rooms is tested the day it lands."""
+"""The contract of every registered encoder: whatever lands in these namespaces is tested the day it lands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from graphbench.encoders.contract import BatchEncoder
 from graphbench.structures import GraphBatch, PairBlocks, Ragged
 from tests.joined import joined
 
-ROOMS = ("encoders/node", "encoders/edge", "encoders/positional")
-EVERY = [(room, name) for room in ROOMS for name in registry.names(room)]
+NAMESPACES = ("encoders/node", "encoders/edge", "encoders/positional")
+EVERY = [(namespace, name) for namespace in NAMESPACES for name in registry.names(namespace)]
 DIM = 8
 CONTEXT = {
     "dim": DIM,
@@ -46,12 +46,12 @@ OWN = {
     "WavePE": [{"raw_norm_type": "none"}, {"raw_norm_type": "BatchNorm"}],
     **{name: [{}, {"standardize": True}] for name in ("VOCNode", "COCONode", "VOCEdge", "COCOEdge")},
 }
-CASES = [(room, name, own) for room, name in EVERY for own in OWN.get(name, [{}])]
+CASES = [(namespace, name, own) for namespace, name in EVERY for own in OWN.get(name, [{}])]
 
 
-def _build(room, name, own):
+def _build(namespace, name, own):
     context = {**CONTEXT, "node_in": NODE_IN.get(name, 9), "edge_in": EDGE_IN.get(name, 3)}
-    encoder = registry.construct(registry.lookup(room, name), {**context, **own}).double()
+    encoder = registry.construct(registry.lookup(namespace, name), {**context, **own}).double()
     with torch.no_grad():  # ReLU encoders of width 8 may be dead by chance; positive weights are not
         for key, parameter in encoder.named_parameters():
             if "bias" in key:
@@ -59,14 +59,14 @@ def _build(room, name, own):
     return encoder.eval()
 
 
-def _level(room, name):
-    if room == "encoders/positional":
-        return registry.lookup(room, name).level
-    return room.removeprefix("encoders/")
+def _level(namespace, name):
+    if namespace == "encoders/positional":
+        return registry.lookup(namespace, name).level
+    return namespace.removeprefix("encoders/")
 
 
-def _is_column(room, name):
-    return not issubclass(registry.lookup(room, name), BatchEncoder)
+def _is_column(namespace, name):
+    return not issubclass(registry.lookup(namespace, name), BatchEncoder)
 
 
 def _graph(size, edges, seed, name):
@@ -123,40 +123,40 @@ def _graphs(name):
     return [_graph(6, 10, 1, name), _graph(1, 0, 2, name), _graph(0, 0, 3, name), _graph(3, 4, 4, name)]
 
 
-def _encode(room, name, encoder, batch):
+def _encode(namespace, name, encoder, batch):
     """All that an encoder computes: its columns, or the new states and what it leaves for later layers."""
-    if _is_column(room, name):
+    if _is_column(namespace, name):
         return [encoder(batch)]
     h, after = encoder(batch.pe["states"], batch)
     assert h.shape == (after.num_nodes, DIM)
     return [h, *(value for _, value in after.state.tensors())]
 
 
-@pytest.mark.parametrize(("room", "name", "own"), CASES)
-def test_shapes_and_finite_values(room, name, own):
-    encoder = _build(room, name, own)
+@pytest.mark.parametrize(("namespace", "name", "own"), CASES)
+def test_shapes_and_finite_values(namespace, name, own):
+    encoder = _build(namespace, name, own)
     for batch in [*_graphs(name), joined(_graphs(name))]:
         for training in (False, True):
-            encoded = _encode(room, name, encoder.train(training), batch)
-            rows = batch.num_edges if _level(room, name) == "edge" else batch.num_nodes
-            if _is_column(room, name):
+            encoded = _encode(namespace, name, encoder.train(training), batch)
+            rows = batch.num_edges if _level(namespace, name) == "edge" else batch.num_nodes
+            if _is_column(namespace, name):
                 assert encoded[0].shape == (rows, DIM)
             for values in encoded:
                 assert torch.isfinite(values).all()
 
 
-@pytest.mark.parametrize(("room", "name", "own"), CASES)
-def test_a_graph_does_not_depend_on_its_batch(room, name, own):
-    encoder = _build(room, name, own)
-    together = _encode(room, name, encoder, joined(_graphs(name)))
-    alone = [_encode(room, name, encoder, graph) for graph in _graphs(name)]
+@pytest.mark.parametrize(("namespace", "name", "own"), CASES)
+def test_a_graph_does_not_depend_on_its_batch(namespace, name, own):
+    encoder = _build(namespace, name, own)
+    together = _encode(namespace, name, encoder, joined(_graphs(name)))
+    alone = [_encode(namespace, name, encoder, graph) for graph in _graphs(name)]
     for values, parts in zip(together, zip(*alone, strict=True), strict=True):
         torch.testing.assert_close(values, torch.cat(parts), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("room", "name", "own"), CASES)
-def test_rows_follow_the_order_of_their_nodes_or_edges(room, name, own):
-    encoder = _build(room, name, own)
+@pytest.mark.parametrize(("namespace", "name", "own"), CASES)
+def test_rows_follow_the_order_of_their_nodes_or_edges(namespace, name, own):
+    encoder = _build(namespace, name, own)
     graph = _graphs(name)[0]
     nodes, edges = torch.randperm(6), torch.randperm(10)
     pairs = (nodes[:, None] * 6 + nodes).flatten()
@@ -171,20 +171,20 @@ def test_rows_follow_the_order_of_their_nodes_or_edges(room, name, own):
         pairs=PairBlocks(graph.pairs.distance[pairs], graph.ragged.sizes),
     )
     orders = {10: edges, 6: nodes, 36: pairs}
-    expected, received = _encode(room, name, encoder, graph), _encode(room, name, encoder, permuted)
+    expected, received = _encode(namespace, name, encoder, graph), _encode(namespace, name, encoder, permuted)
     for before, after in zip(expected, received, strict=True):
         if len(before) in orders:  # one more node per graph: tested with the encoder that adds it
             torch.testing.assert_close(after, before[orders[len(before)]], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("room", "name", "own"), CASES)
-def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, own):
-    encoder = _build(room, name, own).train()
+@pytest.mark.parametrize(("namespace", "name", "own"), CASES)
+def test_gradients_reach_everything_and_the_batch_stays_as_it_was(namespace, name, own):
+    encoder = _build(namespace, name, own).train()
     batch = joined(_graphs(name))
     groups = [*batch.pe.values(), *batch.edge_pe.values(), *batch.pair_pe.values()]
     tensors = [batch.x, batch.edge_attr, batch.edge_index, batch.pairs.distance, *groups]
     before = [tensor.clone() for tensor in tensors]
-    total = sum((encoded * torch.randn_like(encoded)).sum() for encoded in _encode(room, name, encoder, batch))
+    total = sum((encoded * torch.randn_like(encoded)).sum() for encoded in _encode(namespace, name, encoder, batch))
     assert total.requires_grad == any(True for _ in encoder.parameters())  # a mask has none
     if total.requires_grad:
         total.backward()
@@ -197,12 +197,12 @@ def test_gradients_reach_everything_and_the_batch_stays_as_it_was(room, name, ow
         assert torch.equal(tensor.double().nan_to_num(-7), copy.double().nan_to_num(-7))
 
 
-@pytest.mark.parametrize(("room", "name", "own"), CASES)
-def test_the_state_can_be_restored(room, name, own):
-    encoder, other = _build(room, name, own), _build(room, name, own)
+@pytest.mark.parametrize(("namespace", "name", "own"), CASES)
+def test_the_state_can_be_restored(namespace, name, own):
+    encoder, other = _build(namespace, name, own), _build(namespace, name, own)
     other.load_state_dict(encoder.state_dict())
     batch = joined(_graphs(name))
-    for a, b in zip(_encode(room, name, encoder, batch), _encode(room, name, other, batch), strict=True):
+    for a, b in zip(_encode(namespace, name, encoder, batch), _encode(namespace, name, other, batch), strict=True):
         assert torch.equal(a, b)
 
 

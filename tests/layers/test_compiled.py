@@ -55,8 +55,8 @@ def _forget_graphs() -> Iterator[None]:
 
 def gps_block(local: str | None, attention: str | None, norm: str, dropout: float = 0.0) -> GPSBlock:
     """A block in float64."""
-    rooms = (("layers/local", local), ("layers/attention", attention))
-    parts: Any = [None if name is None else make(room, name, dropout=dropout) for room, name in rooms]
+    namespaces = (("layers/local", local), ("layers/attention", attention))
+    parts: Any = [None if name is None else make(namespace, name, dropout=dropout) for namespace, name in namespaces]
     return shaken(GPSBlock(DIM, parts, norm=norm, dropout=dropout).double())  # type: ignore[return-value]
 
 
@@ -114,11 +114,11 @@ def test_gps_block_is_one_graph(local: str | None, attention: str | None, norm: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "name"), EVERY)
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
 def test_every_layer_is_one_graph_or_says_why_not(
-    room: str, name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    namespace: str, name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = make(room, name)
+    layer = make(namespace, name)
     if layer.compile_obstacle is None:
         check_compiled(layer, "eager")
         return
@@ -135,11 +135,11 @@ AHEAD = [("local", "GAT"), ("local", "PNA"), ("attention", "SFi"), ("attention",
 
 
 @pytest.mark.parametrize(
-    ("room", "name"),
+    ("namespace", "name"),
     [("blocks", "gineconv"), *(pytest.param(*case, marks=pytest.mark.slow) for case in AHEAD)],
 )
-def test_graph_differentiated_ahead_of_time(room: str, name: str) -> None:
-    check_compiled(make(f"layers/{room}", name), "aot_eager")
+def test_graph_differentiated_ahead_of_time(namespace: str, name: str) -> None:
+    check_compiled(make(f"layers/{namespace}", name), "aot_eager")
 
 
 @pytest.mark.slow

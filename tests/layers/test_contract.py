@@ -1,4 +1,4 @@
-"""The contract of every layer: whatever lands in the rooms local and attention is tested the day it lands."""
+"""The contract of every layer: whatever lands in the namespaces local and attention is tested the day it lands."""
 
 from __future__ import annotations
 
@@ -28,54 +28,58 @@ from tests.contract import (
     shaken,
 )
 
-ROOMS = ("layers/local", "layers/attention", "layers/blocks")
+NAMESPACES = ("layers/local", "layers/attention", "layers/blocks")
 
 
-def components(room: str) -> list[str]:
+def components(namespace: str) -> list[str]:
     """Every component once, under the name it was registered with."""
-    return sorted({registry.lookup(room, name).registered_name for name in registry.names(room)})
+    return sorted({registry.lookup(namespace, name).registered_name for name in registry.names(namespace)})
 
 
-EVERY = [pytest.param(room, name, id=f"{room.split('/')[1]}-{name}") for room in ROOMS for name in components(room)]
+EVERY = [
+    pytest.param(namespace, name, id=f"{namespace.split('/')[1]}-{name}")
+    for namespace in NAMESPACES
+    for name in components(namespace)
+]
 
 
-def subject_of(room: str, name: str, **context: Any) -> Subject:
-    return layer_subject(registry.lookup(room, name), **context)
+def subject_of(namespace: str, name: str, **context: Any) -> Subject:
+    return layer_subject(registry.lookup(namespace, name), **context)
 
 
-def make(room: str, name: str, **context: Any) -> nn.Module:
+def make(namespace: str, name: str, **context: Any) -> nn.Module:
     """The component as factory/layers.py makes it, in float64."""
-    return subject_of(room, name, **context).module
+    return subject_of(namespace, name, **context).module
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(("room", "name"), EVERY)
-def test_layer(room: str, name: str, check: str) -> None:
-    component = registry.lookup(room, name)
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
+def test_layer(namespace: str, name: str, check: str) -> None:
+    component = registry.lookup(namespace, name)
     if check == "permutation" and not component.permutation_equivariant:
         pytest.skip(f"{name} declares that it depends on node order")
     context = {"dropout": 0.5} if check == "determinism" else {}
-    CHECKS[check](subject_of(room, name, **context), example_batch())
+    CHECKS[check](subject_of(namespace, name, **context), example_batch())
 
 
-@pytest.mark.parametrize(("room", "name"), EVERY)
-def test_layer_corner_cases(room: str, name: str) -> None:
-    check_corner_cases(subject_of(room, name))
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
+def test_layer_corner_cases(namespace: str, name: str) -> None:
+    check_corner_cases(subject_of(namespace, name))
 
 
-@pytest.mark.parametrize(("room", "name"), EVERY)
-def test_layer_in_float32_stays_float32(room: str, name: str) -> None:
-    subject = subject_of(room, name)
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
+def test_layer_in_float32_stays_float32(namespace: str, name: str) -> None:
+    subject = subject_of(namespace, name)
     subject.module.float()
     for value in subject(example_batch(dtype=torch.float32)).values():
         assert value.dtype == torch.float32
 
 
-@pytest.mark.parametrize(("room", "name"), EVERY)
-def test_dropout_acts_in_training_only(room: str, name: str) -> None:
-    if "dropout" not in registry.parameters(registry.lookup(room, name)):
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
+def test_dropout_acts_in_training_only(namespace: str, name: str) -> None:
+    if "dropout" not in registry.parameters(registry.lookup(namespace, name)):
         pytest.skip(f"{name} takes no dropout")
-    check_dropout(subject_of(room, name, dropout=0.5), example_batch())
+    check_dropout(subject_of(namespace, name, dropout=0.5), example_batch())
 
 
 @pytest.mark.parametrize("name", components("layers/local"))
@@ -112,12 +116,12 @@ def test_attention_that_says_it_reads_no_edge_states_reads_none(name: str) -> No
     assert module.may_read_edge_states() or torch.equal(found, expected)
 
 
-@pytest.mark.parametrize(("room", "name"), EVERY)
-def test_unknown_activation_is_refused(room: str, name: str) -> None:
-    if "act" not in registry.parameters(registry.lookup(room, name)):
+@pytest.mark.parametrize(("namespace", "name"), EVERY)
+def test_unknown_activation_is_refused(namespace: str, name: str) -> None:
+    if "act" not in registry.parameters(registry.lookup(namespace, name)):
         pytest.skip(f"{name} takes no activation")
     with pytest.raises(ValueError, match="'relun', did you mean 'relu'"):
-        make(room, name, act="relun")
+        make(namespace, name, act="relun")
 
 
 WEIGHTS_IN_SUMS_OF_ONE = {
@@ -129,17 +133,17 @@ WITH_MATRIX = {"DIFFormer": {"kernel": "sigmoid"}}
 """Arguments of attentions that have no weights by default."""
 
 
-@pytest.mark.parametrize("room", ["layers/attention", "layers/blocks"])
+@pytest.mark.parametrize("namespace", ["layers/attention", "layers/blocks"])
 def test_attention_weights_times_values_are_what_the_operator_computes(
-    room: str, monkeypatch: pytest.MonkeyPatch
+    namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = example_batch((7, 0, 1, 12))
-    for name in components(room):
-        component = registry.lookup(room, name)
+    for name in components(namespace):
+        component = registry.lookup(namespace, name)
         assert issubclass(component, HasAttentionWeights) == (name in {*WEIGHTS_IN_SUMS_OF_ONE, "SFi"})
         if not issubclass(component, HasAttentionWeights):
             continue
-        subject = subject_of(room, name, **WITH_MATRIX.get(name, {}))
+        subject = subject_of(namespace, name, **WITH_MATRIX.get(name, {}))
         layer = subject.module.eval()
         if name == "GRPE":  # the relations of its pairs have values, too
             for reader, table in layer.tables.tables.items():

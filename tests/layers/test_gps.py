@@ -56,8 +56,8 @@ def block_of(config: dict[str, Any]) -> GPSBlock:
         "equivstable": config.get("equivstable_pe", False),
     }
 
-    def part(room: str, name: str, **more: Any) -> torch.nn.Module | None:
-        return None if name == "None" else registry.construct(registry.lookup(room, name), context | more)
+    def part(namespace: str, name: str, **more: Any) -> torch.nn.Module | None:
+        return None if name == "None" else registry.construct(registry.lookup(namespace, name), context | more)
 
     return GPSBlock(
         dim,

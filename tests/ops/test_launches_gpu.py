@@ -21,7 +21,7 @@ from tests.ops.triton_compiler import (  # first: it skips where there is no Tri
 
 from graphbench.ops import gpu_launch, gpu_shares  # isort: skip
 from graphbench.ops.adam_update import AdamRule, gpu as adam_update  # isort: skip
-from graphbench.ops.batch_rows import Room, gpu as batch_rows  # isort: skip
+from graphbench.ops.batch_rows import RowCapacity, gpu as batch_rows  # isort: skip
 from graphbench.ops.blend import gpu as blend  # isort: skip
 from graphbench.ops.circular_conv import gpu as circular_conv  # isort: skip
 from graphbench.ops.eigen_pairs import gpu as eigen_pairs  # isort: skip
@@ -81,7 +81,7 @@ def _adam_update() -> None:
 
 def _batch_rows() -> None:
     ptr, fields = data()
-    batch_rows.batch_rows(torch.tensor([1, 0, -1]), ptr, fields, Room((9, 12, 9), 3, 3))
+    batch_rows.batch_rows(torch.tensor([1, 0, -1]), ptr, fields, RowCapacity((9, 12, 9), 3, 3))
 
 
 def _tiles() -> None:

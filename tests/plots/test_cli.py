@@ -1,4 +1,4 @@
-"""The figures that the command names are modules of the room."""
+"""The figures that the command names are modules of the package."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_environment_knows_where_it_is() -> None:
     assert torch.__version__.startswith(facts["packages"]["torch"])  # +cu130 and the like are left out
     assert facts["cores"] >= 1
     assert facts["python"].startswith("3.")
-    assert facts["source"] == environment(ROOT / "graphbench")["source"], "all rooms, not this one alone"
+    assert facts["source"] == environment(ROOT / "graphbench")["source"], "all packages, not this one alone"
     json.dumps(facts)
 
 

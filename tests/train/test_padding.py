@@ -34,7 +34,7 @@ from graphbench.tasks.task import Task
 from graphbench.train.forward import BatchAdapter, OpaqueBatch
 from graphbench.train.forward_hooks import ForwardObserver, ask_statistics, averaged
 from tests.contract import example_batch
-from tests.layers.test_contract import ROOMS, components, make
+from tests.layers.test_contract import NAMESPACES, components, make
 from tests.synthetic_batch import SIZES, store_like
 from tests.test_configs import ONE_LAYER
 from tests.test_second_device import _one_per_method, _without_dropout
@@ -149,16 +149,16 @@ def test_every_method(path: Path, tmp_path: Path) -> None:
 
 
 def _layers() -> list[object]:
-    names = [(room, name) for room in ROOMS for name in components(room)]
+    names = [(namespace, name) for namespace in NAMESPACES for name in components(namespace)]
     return [
-        pytest.param(room, name, id=f"{room.split('/')[1]}-{name}")
-        for room, name in names
-        if registry.lookup(room, name).capturable
+        pytest.param(namespace, name, id=f"{namespace.split('/')[1]}-{name}")
+        for namespace, name in names
+        if registry.lookup(namespace, name).capturable
     ]
 
 
-@pytest.mark.parametrize(("room", "name"), _layers())
-def test_every_layer(room: str, name: str) -> None:
+@pytest.mark.parametrize(("namespace", "name"), _layers())
+def test_every_layer(namespace: str, name: str) -> None:
     """In training, with states of nodes and edges that are its input."""
     example = example_batch(SIZES)
     assert example.pairs is not None
@@ -166,7 +166,7 @@ def test_every_layer(room: str, name: str) -> None:
     index = example.edge_index - example.ragged.ptr[example.ragged.graph_id[example.edge_index[0]]]
     store = GraphStore.from_arrays(SIZES, counts, index, x=example.x, edge_attr=example.edge_attr)
     store = store.replace(pairs=example.pairs.distance, y=torch.zeros(len(SIZES)))
-    layer = make(room, name).train()
+    layer = make(namespace, name).train()
     _, padded, plain = padded_and_plain(store, [2, 0, 3])
 
     def outcome(batch: GraphBatch) -> dict[str, Tensor]:

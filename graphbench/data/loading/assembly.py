@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
-from graphbench.ops.batch_rows import Field, Room, batch_rows
+from graphbench.ops.batch_rows import Field, RowCapacity, batch_rows
 from graphbench.structures import EdgeSet, GraphBatch, SparseRows
 from graphbench.structures.adjacency import Adjacency, Csr
 from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged, Level, RealRows
@@ -80,8 +80,8 @@ class BatchAssembler:
         rows = (capacity.nodes, capacity.edges, *(capacity.edge_sets[name] for name in store.edge_sets))
         if self._has_pairs:
             rows = (*rows, capacity.pairs)
-        room = Room(rows, capacity.padding_graphs, capacity.max_size)
-        padded = batch_rows(numbers, self._ptr, list(self._fields.values()), room)
+        shape = RowCapacity(rows, capacity.padding_graphs, capacity.max_size)
+        padded = batch_rows(numbers, self._ptr, list(self._fields.values()), shape)
         found = dict(zip(self._fields, padded.fields, strict=True))
         ragged = CapacityRagged(padded.offsets[_NODES], capacity)
         pairs = found.get(("pairs", ""))

@@ -8,16 +8,16 @@ from torch import Tensor
 
 from graphbench.ops.backend import Backends
 from graphbench.ops.batch_rows import cpu, reference
-from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
+from graphbench.ops.batch_rows.field import Field, PaddedRows, RowCapacity
 
-__all__ = ["Field", "PaddedRows", "Room", "batch_rows"]
+__all__ = ["Field", "PaddedRows", "RowCapacity", "batch_rows"]
 
 
 _IMPLEMENTATIONS = Backends(reference.batch_rows, cpu.batch_rows, gpu=True)
 
 
 def batch_rows(
-    numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room, *, backend: str = "auto"
+    numbers: Tensor, ptr: Tensor, fields: Sequence[Field], capacity: RowCapacity, *, backend: str = "auto"
 ) -> PaddedRows:
     """Gathers the rows of some graphs, every kind of rows with padding behind them. Nothing waits for the device.
 
@@ -31,17 +31,17 @@ def batch_rows(
         ptr: (L, S+1) int64, first row of every graph of the data set and the total, for L kinds of rows; kind 0 are
             nodes.
         fields: fields that are gathered.
-        room: number of rows of every kind in the batch; the graphs fit it.
+        capacity: number of rows of every kind in the batch; the graphs fit it.
         backend: ``"auto"``, ``"reference"``, ``"cpu"`` or ``"gpu"``.
 
     Returns:
         Offsets and fields. Padding rows repeat the first row of the data set; padding edges are loops at padding nodes,
-        spread evenly and in the order of the nodes. Padding nodes belong to padding graphs of ``room.max_size`` nodes,
-        one of what is left, and empty ones.
+        spread evenly and in the order of the nodes. Padding nodes belong to padding graphs of ``capacity.max_size``
+        nodes, one of what is left, and empty ones.
 
     Raises:
-        ValueError: ``room`` has not one number per kind of rows, or ``backend`` is unknown.
+        ValueError: ``capacity`` has not one number per kind of rows, or ``backend`` is unknown.
     """
-    if len(room.rows) != len(ptr):
-        raise ValueError(f"room must hold {len(ptr)} numbers of rows, one per kind, received {len(room.rows)}")
-    return _IMPLEMENTATIONS.choose(backend, numbers)(numbers, ptr, fields, room)
+    if len(capacity.rows) != len(ptr):
+        raise ValueError(f"capacity must hold {len(ptr)} numbers of rows, one per kind, received {len(capacity.rows)}")
+    return _IMPLEMENTATIONS.choose(backend, numbers)(numbers, ptr, fields, capacity)

@@ -42,7 +42,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Room:
+class RowCapacity:
     """Shape of the batch.
 
     Attributes:

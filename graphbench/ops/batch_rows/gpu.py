@@ -11,7 +11,7 @@ import triton
 from torch import Tensor
 
 from graphbench.ops.batch_rows import cpu
-from graphbench.ops.batch_rows.field import Field, PaddedRows, Room
+from graphbench.ops.batch_rows.field import Field, PaddedRows, RowCapacity
 from graphbench.ops.batch_rows.gpu_kernels import places, rows
 from graphbench.ops.gpu_launch import as_bytes, has_kernels
 from graphbench.ops.gpu_tiles import TRITON
@@ -24,42 +24,42 @@ _KINDS = {"values": 0, "ends": 1, "order": 2, "graphs": 3}
 _REAL, _REAL_GRAPHS, _LISTS = 4, 5, 6
 
 
-def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], room: Room) -> PaddedRows:
+def batch_rows(numbers: Tensor, ptr: Tensor, fields: Sequence[Field], capacity: RowCapacity) -> PaddedRows:
     """See :func:`graphbench.ops.batch_rows.batch_rows`."""
     if not has_kernels("batch_rows", numbers) or TRITON < OLDEST:
-        return cpu.batch_rows(numbers, ptr, fields, room)
-    num_places, graphs = len(numbers), len(numbers) + room.padding_graphs
+        return cpu.batch_rows(numbers, ptr, fields, capacity)
+    num_places, graphs = len(numbers), len(numbers) + capacity.padding_graphs
     offsets, shift = ptr.new_empty(len(ptr), graphs + 1), ptr.new_empty(len(ptr), num_places)
-    count, limits = ptr.new_empty(()), _on_device(room.rows, ptr.device)
-    targets = [_target(field, graphs, room) for field in fields]
-    real = [numbers.new_empty(total, dtype=torch.bool) for total in (*room.rows, graphs)]
-    kinds = [*(_KINDS[field.kind] for field in fields), *[_REAL] * len(room.rows), _REAL_GRAPHS]
-    levels = [*(field.level for field in fields), *range(len(room.rows)), 0]
+    count, limits = ptr.new_empty(()), _on_device(capacity.rows, ptr.device)
+    targets = [_target(field, graphs, capacity) for field in fields]
+    real = [numbers.new_empty(total, dtype=torch.bool) for total in (*capacity.rows, graphs)]
+    kinds = [*(_KINDS[field.kind] for field in fields), *[_REAL] * len(capacity.rows), _REAL_GRAPHS]
+    levels = [*(field.level for field in fields), *range(len(capacity.rows)), 0]
     sources = [*(as_bytes(field.source) for field in fields), *[numbers] * len(real)]  # masks have none
     edges, order = _edges_and_order(fields)
     lists = None
     if order is not None:
-        nodes, level = room.rows[0], order.level
-        lists = numbers.new_empty(2 * (room.rows[level] + _beginnings(nodes)))
+        nodes, level = capacity.rows[0], order.level
+        lists = numbers.new_empty(2 * (capacity.rows[level] + _beginnings(nodes)))
         kinds, levels, sources = [*kinds, _LISTS], [*levels, level], [*sources, order.source]
     numbered = (_KINDS["ends"], _KINDS["order"], _LISTS)
-    block = triton.next_power_of_2(max(num_places, room.padding_graphs + 1))
+    block = triton.next_power_of_2(max(num_places, capacity.padding_graphs + 1))
     with torch.cuda.device_of(numbers):
         places[1,](
             numbers, ptr, limits, offsets, shift, count,
-            ptr.shape[1] - 1, num_places, room.padding_graphs, room.max_size,
+            ptr.shape[1] - 1, num_places, capacity.padding_graphs, capacity.max_size,
             LEVELS=len(ptr), BLOCK=block, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
-        rows[-(-(max(graphs, *room.rows) + 1) // ROWS), len(kinds)](
+        rows[-(-(max(graphs, *capacity.rows) + 1) // ROWS), len(kinds)](
             numbers, limits, offsets, shift, tuple(sources),
             tuple(as_bytes(target) for target in [*targets, *real, *([] if lists is None else [lists])]),
             tuple(source.shape[1] if kind in numbered else 0 for kind, source in zip(kinds, sources, strict=True)),
-            num_places, room.padding_graphs,
+            num_places, capacity.padding_graphs,
             KINDS=tuple(kinds), LEVELS=tuple(levels),
             WIDTHS=tuple(math.prod(source.shape[1:]) for source in sources), EDGES=edges,
             SEARCH=max(1, (num_places - 1).bit_length()), ROWS=ROWS, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
-    return PaddedRows(offsets, count, targets, real[:-1], real[-1], _lists_of(lists, room, order))
+    return PaddedRows(offsets, count, targets, real[:-1], real[-1], _lists_of(lists, capacity, order))
 
 
 def _edges_and_order(fields: Sequence[Field]) -> tuple[int, Field | None]:
@@ -70,22 +70,22 @@ def _edges_and_order(fields: Sequence[Field]) -> tuple[int, Field | None]:
     return (0, None) if edges is None else (edges, order)
 
 
-def _lists_of(lists: Tensor | None, room: Room, order: Field | None) -> tuple[Tensor, Tensor] | None:
+def _lists_of(lists: Tensor | None, capacity: RowCapacity, order: Field | None) -> tuple[Tensor, Tensor] | None:
     if lists is None or order is None:
         return None
-    edges, nodes = room.rows[order.level], room.rows[0]
+    edges, nodes = capacity.rows[order.level], capacity.rows[0]
     return lists[2 * edges :].view(2, -1)[:, : nodes + 1], lists[: 2 * edges].view(2, -1)
 
 
 def _beginnings(nodes: int) -> int:
-    """Room for where the list of every node begins, and the end: even, as addresses are wanted aligned to 16 bytes."""
+    """Number of places where the list of every node begins, and the end: even, so that what follows is aligned."""
     return (nodes + 2) // 2 * 2
 
 
-def _target(field: Field, graphs: int, room: Room) -> Tensor:
+def _target(field: Field, graphs: int, capacity: RowCapacity) -> Tensor:
     if field.is_numbered:
-        return field.source.new_empty(2, room.rows[field.level], dtype=torch.int64)
-    total = graphs if field.kind == "graphs" else room.rows[field.level]
+        return field.source.new_empty(2, capacity.rows[field.level], dtype=torch.int64)
+    total = graphs if field.kind == "graphs" else capacity.rows[field.level]
     return field.source.new_empty(total, *field.source.shape[1:], dtype=field.dtype)
 
 

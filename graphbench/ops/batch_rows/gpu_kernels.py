@@ -10,7 +10,7 @@ VALUES, ENDS, ORDER, GRAPHS, REAL, REAL_GRAPHS, LISTS = (tl.constexpr(number) fo
 
 @triton.jit
 def places(
-    numbers, ptr, room, offsets, shift, count,
+    numbers, ptr, capacity, offsets, shift, count,
     graphs, places_, padding_graphs, max_size,
     LEVELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -28,7 +28,7 @@ def places(
         after = tl.load(ptr + level * (graphs + 1) + graph + 1, place < places_, other=0)
         size = tl.where(present, after - first, 0)
         end = tl.cumsum(size, 0)
-        total, rows = tl.sum(size, 0), tl.load(room + level)
+        total, rows = tl.sum(size, 0), tl.load(capacity + level)
         tl.store(shift + level * places_ + place, first - (end - size), place < places_)
         begin = offsets + level * (all_graphs + 1)
         tl.store(begin + place, end - size, place < places_)
@@ -42,7 +42,7 @@ def places(
 
 @triton.jit
 def rows(
-    numbers, room, offsets, shift, sources, targets, strides,
+    numbers, capacity, offsets, shift, sources, targets, strides,
     places_, padding_graphs,
     KINDS: tl.constexpr, LEVELS: tl.constexpr, WIDTHS: tl.constexpr, EDGES: tl.constexpr, SEARCH: tl.constexpr,
     ROWS: tl.constexpr,
@@ -64,13 +64,13 @@ def rows(
                 tl.store(target + row, (number >= 0).to(tl.uint8), row < places_ + padding_graphs)
             elif KIND == REAL:
                 total = tl.load(offsets + LEVEL * (places_ + padding_graphs + 1) + places_)
-                tl.store(target + row, (row < total).to(tl.uint8), row < tl.load(room + LEVEL))
+                tl.store(target + row, (row < total).to(tl.uint8), row < tl.load(capacity + LEVEL))
             elif KIND == LISTS:
-                _lists(source, sources[EDGES], target, offsets, shift, room, row, strides[field], strides[EDGES],
+                _lists(source, sources[EDGES], target, offsets, shift, capacity, row, strides[field], strides[EDGES],
                        places_, padding_graphs, LEVEL, SEARCH, ROWS)  # fmt: skip
             else:
                 begin = offsets + LEVEL * (places_ + padding_graphs + 1)
-                limit, total = tl.load(room + LEVEL), tl.load(begin + places_)
+                limit, total = tl.load(capacity + LEVEL), tl.load(begin + places_)
                 inside, real = row < limit, row < total
                 owner = _owner(begin, row, places_, SEARCH, ROWS)
                 index = tl.where(real, tl.load(shift + LEVEL * places_ + owner) + row, 0)
@@ -81,7 +81,7 @@ def rows(
                     base = tl.load(begin + owner)
                     if KIND == ENDS:
                         base = tl.load(offsets + owner)
-                        padding = _padding_end(offsets, room, row, total, limit, places_)
+                        padding = _padding_end(offsets, capacity, row, total, limit, places_)
                     for end in tl.static_range(2):
                         local = tl.load(source + end * strides[field] + index, inside, other=0).to(tl.int64)
                         tl.store(target + end * limit + row, tl.where(real, local + base, padding), inside)
@@ -100,15 +100,15 @@ def _owner(begin, row, places_, SEARCH: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
-def _padding_end(offsets, room, row, total, limit, places_):
+def _padding_end(offsets, capacity, row, total, limit, places_):
     """The padding node at both ends of a padding edge."""
-    first, nodes = tl.load(offsets + places_), tl.load(room)
+    first, nodes = tl.load(offsets + places_), tl.load(capacity)
     return first + (row - total) * (nodes - first) // tl.maximum(limit - total, 1)
 
 
 @triton.jit
 def _lists(
-    order, edges, target, offsets, shift, room, row, s_order, s_edges, places_, padding_graphs,
+    order, edges, target, offsets, shift, capacity, row, s_order, s_edges, places_, padding_graphs,
     LEVEL: tl.constexpr, SEARCH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Edges grouped by target, then by source: the node at the other end of each, and where the lists of nodes begin.
@@ -116,15 +116,15 @@ def _lists(
     ``target`` is (2, E) other ends, behind which lie two lines of N + 1 beginnings, of even length.
     """
     begin = offsets + LEVEL * (places_ + padding_graphs + 1)
-    limit, total, nodes = tl.load(room + LEVEL), tl.load(begin + places_), tl.load(room)
+    limit, total, nodes = tl.load(capacity + LEVEL), tl.load(begin + places_), tl.load(capacity)
     for line in tl.static_range(2):
         # [ROWS] node that the edge in front of a row is grouped by, and the one that its own is.
         before, _other = _grouped(
-            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, room, begin, row - 1, total, limit,
+            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, capacity, begin, row - 1, total, limit,
             places_, LEVEL, SEARCH, ROWS,
         )  # fmt: skip
         key, other = _grouped(
-            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, room, begin, row, total, limit,
+            order + line * s_order, edges, 1 - line, s_edges, offsets, shift, capacity, begin, row, total, limit,
             places_, LEVEL, SEARCH, ROWS,
         )  # fmt: skip
         tl.store(target + line * limit + row, other, row < limit)
@@ -137,7 +137,7 @@ def _lists(
 
 @triton.jit
 def _grouped(
-    order, edges, end, s_edges, offsets, shift, room, begin, row, total, limit, places_,
+    order, edges, end, s_edges, offsets, shift, capacity, begin, row, total, limit, places_,
     LEVEL: tl.constexpr, SEARCH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """([ROWS] node at that end of the edge which an order has at a row, the node at the other end)."""
@@ -147,7 +147,7 @@ def _grouped(
     # Local number of the edge, and from it its row in the data set.
     edge = tl.load(order + tl.where(real, further + row, 0), real, other=0).to(tl.int64)
     index = tl.where(real, edge + tl.load(begin + owner) + further, 0)
-    base, padding = tl.load(offsets + owner), _padding_end(offsets, room, row, total, limit, places_)
+    base, padding = tl.load(offsets + owner), _padding_end(offsets, capacity, row, total, limit, places_)
     node = tl.load(edges + end * s_edges + index, real, other=0).to(tl.int64) + base
     other = tl.load(edges + (1 - end) * s_edges + index, real, other=0).to(tl.int64) + base
     return tl.where(real, node, padding), tl.where(real, other, padding)

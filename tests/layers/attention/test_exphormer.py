@@ -68,8 +68,8 @@ class Recorded(nn.Module):
 
 
 def _part(name: str, context: dict[str, Any]) -> nn.Module:
-    room = "layers/attention" if name == "Exphormer" else "layers/local"
-    return registry.construct(registry.lookup(room, name), context)
+    namespace = "layers/attention" if name == "Exphormer" else "layers/local"
+    return registry.construct(registry.lookup(namespace, name), context)
 
 
 RENAMES = (
