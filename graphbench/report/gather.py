@@ -39,18 +39,21 @@ class Configuration:
         folder: folder of its runs, or ``<name>.jsonl/<config>`` of packed records.
         result: mean and deviation over the finished runs, and what is left out with its reason.
         label: row of a table, from a sweep file; empty: no sweep names it.
-        published: value in the paper.
-        source: title of the paper's table.
-        cell: measured compared with published, in the scale of the paper; None without a published value.
+        source: title of the paper's table, where that has a value.
+        cell: measured compared with published, in the scale of the paper; None: no sweep names it.
     """
 
     name: str
     folder: Path
     result: Aggregate
     label: str = ""
-    published: PublishedRow | None = None
     source: str = ""
     cell: Cell | None = None
+
+    @property
+    def published(self) -> PublishedRow | None:
+        """Value in the paper."""
+        return self.cell.published if self.cell else None
 
     @property
     def dataset(self) -> str:
@@ -231,7 +234,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
             )
             (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""
-            return replace(configuration, label=entry.label, published=cell.published, source=source, cell=cell)
+            return replace(configuration, label=entry.label, source=source, cell=cell)
     return configuration
 
 

@@ -9,8 +9,7 @@ from graphbench.report import svg
 from graphbench.report.gather import Board, Configuration
 from graphbench.report.markup import Column, anchor, number, table, text
 from graphbench.runs.summary import STATISTICS, format_mean
-
-ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
+from graphbench.tables.text_table import ORDINALS
 
 
 def leaderboards(boards: list[Board], detailed: set[str]) -> str:
