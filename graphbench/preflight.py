@@ -136,7 +136,7 @@ def check(
         overwrite: runs of another configuration may lie in the way.
         together: whether they are trained in turns, in one process.
         starts: whether it is trained next; False where the pretrained run it needs may still be made.
-        base: folder of the pretrained run that it starts from, where that is trained before it.
+        base: configuration of the pretrained run that it starts from, where that is trained before it.
         keep_data: whether data that had to be read are handed on.
 
     Raises:

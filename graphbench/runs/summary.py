@@ -165,7 +165,7 @@ class FinalLine(TypedDict):
     Attributes:
         dataset: name of the data set, as tables print it.
         config: name of the configuration.
-        metric: metric that selects the best epoch.
+        metric: metric that tables compare; it selects the best epoch, too, unless ``metric_best`` is the loss.
         n: number of finished runs.
         runs: run ids of them: seeds or split indices.
         best_epoch: best validation epoch of each of them, from 0.

@@ -49,7 +49,7 @@ class DeviceBatch:
 
     Attributes:
         batch: the batch.
-        rows: number of predictions and targets that count; None: all that are real.
+        rows: int64 numbers of the predictions and targets that count; None: all that are real.
         real: which predictions and targets are no padding; None: all.
     """
 
