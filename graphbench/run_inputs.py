@@ -14,7 +14,8 @@ from graphbench.data.split_protocols import SplitMode
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
-from graphbench.factory.data import build_splits, read_data
+from graphbench.factory.data import build_splits, encode, read_data
+from graphbench.factory.loaders import with_known_targets
 from graphbench.factory.pretrained import run_configuration
 from graphbench.preflight import Run, declared_identity
 from graphbench.runs.data_facts import DataFacts, PretrainedFacts
@@ -96,6 +97,10 @@ class FinishedRun:
     config: Config
     raw: LoadedDataset
     splits: Splits
+
+    def encoded(self) -> LoadedDataset:
+        """The data as its model reads them, with encodings."""
+        return with_known_targets(self.config, encode(self.config, self.raw), self.splits)
 
 
 def read_finished(path: Path) -> FinishedRun:

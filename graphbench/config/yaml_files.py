@@ -138,23 +138,34 @@ def read_file(
 @functools.lru_cache(maxsize=1024)
 def _written(text: str, path: Path, whole: frozenset[str]) -> Leaves:
     """The leaves that a file itself has, see :func:`read_file`; nobody may change them."""
-    try:
-        root = compose(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
+    root = compose_file(text, path)
     written: Leaves = {}
     if root is None:
         return written
-    check_size(root, path)
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:{root.start_mark.line + 1}: a configuration is a mapping of keys to values.")
     _walk(root, "", path, written, whole)
     return written
 
 
-def check_size(root: yaml.Node, path: Path) -> None:
+def compose_file(text: str, path: Path) -> yaml.Node | None:
+    """:func:`compose` of the text of a file.
+
+    Raises:
+        UserError: not valid YAML, or anchors that make it endless.
+    """
+    try:
+        root = compose(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}.") from None
+    if root is not None:
+        _check_size(root, path)
+    return root
+
+
+def _check_size(root: yaml.Node, path: Path) -> None:
     """Refuses anchors (``&a``, ``*a``) that make a small file endless, or as good as that.
 
     Raises:
@@ -231,7 +242,7 @@ def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:
             leaves[name] = (text, where)
         else:
             if isinstance(node, yaml.CollectionNode):
-                check_size(node, Path(where))
+                _check_size(node, Path(where))
             leaves[name] = (None if node is None else _scalar(node, f"{where}: {name}"), where)
     return leaves
 

@@ -12,8 +12,6 @@ from torch import nn
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.errors import UserError
-from graphbench.factory.data import encode
-from graphbench.factory.loaders import with_known_targets
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
 from graphbench.run_inputs import read_finished
@@ -75,7 +73,7 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
     count = raw.store.num_graphs if raw.card.transductive else len(examples)
     if not 0 <= graph < count:
         raise UserError(f"--graph must lie in 0 .. {count - 1} ({split}), received {graph}.")
-    loaded = with_known_targets(config, encode(config, raw), splits)
+    loaded = finished.encoded()
     info = loaded.card.info(loaded.store, splits.train)
     seed_everything(record.seed)
     model = build_model(config, info).eval()

@@ -19,8 +19,7 @@ from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, neighbour, unknown
-from graphbench.factory.data import encode, read_data
-from graphbench.factory.loaders import with_known_targets
+from graphbench.factory.data import read_data
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import run_configuration
 from graphbench.factory.transforms import batch_transform, build_transforms
@@ -107,8 +106,7 @@ class TrainedModel:
         part = finished.splits.parts()[graphs]
         if not len(part):
             raise UserError(f"{folder}: its split has no examples '{graphs}'.")
-        loaded = encode(finished.config, finished.raw)
-        store = with_known_targets(finished.config, loaded, finished.splits).store
+        store = finished.encoded().store
         if finished.raw.card.transductive:
             return Examples(store, range(store.num_graphs), part)
         return Examples(store, part.tolist(), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from graphbench.config.yaml_files import check_size, compose, construct, similar_file
+from graphbench.config.yaml_files import compose_file, construct, similar_file
 from graphbench.errors import UserError, unknown
 
 
@@ -99,20 +99,12 @@ def read_document(path: Path) -> LocatedValue:
         UserError: no such file, no YAML, or anchors that make it endless.
     """
     try:
-        root = compose(path.read_text(encoding="utf-8"))
+        root = compose_file(path.read_text(encoding="utf-8"), path)
     except OSError as error:
         raise UserError(f"'{path}' cannot be read: {error.strerror}.{similar_file(path)}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"'{path}' cannot be read: {error}.") from None
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise UserError(f"{path}{line}: not valid YAML: {error.problem}.") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {error}.") from None
-    if root is None:
-        return LocatedValue(None, f"{path}:1")
-    check_size(root, path)
-    return _locate(root, path)
+    return LocatedValue(None, f"{path}:1") if root is None else _locate(root, path)
 
 
 def _locate(node: yaml.Node, path: Path) -> LocatedValue:

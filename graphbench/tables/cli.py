@@ -197,7 +197,7 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
                 sweep,
                 entry,
                 dataset=dataset,
-                records=(records or Path(tree.out_dir)) / entry.config.name,
+                records=records / entry.config.name if records else entry.folder,
                 run_ids=[str(run) for run in tree.run_multiple_splits or seeds],
             )
         )
@@ -240,7 +240,7 @@ def _text(options: argparse.Namespace) -> str:
         print(f"note: runs of another configuration than the sweep's, not judged: {shown}.", file=sys.stderr)
     if options.format == "csv":
         return long_csv(table)
-    tables = main_tables(table, Layout(options.rows, options.max_columns))
+    tables = main_tables(table, options.layout)
     return FORMATS[options.format]([*tables, *([details_table(table)] if options.details else [])])
 
 
@@ -273,7 +273,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--percent", action="store_true", help="accuracies and other shares in percent")
     parser.add_argument("--digits", type=int, choices=range(9), metavar="N", help="default: as published, else 4")
     parser.add_argument(
-        "--max_columns", type=int, default=Layout.max_columns, metavar="N", help="columns of one table; default: 5"
+        "--max_columns", type=int, default=Layout.max_columns, metavar="N", help="of one table; default: %(default)s"
     )
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
@@ -291,15 +291,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--models takes folders (RECORDS...), not --sweep FILE")
     if options.best_of_grid and not options.sweep:
         parser.error("--best_of_grid needs --sweep FILE, which has the grid")
-    options.rows = tuple(options.rows.split(","))
-    for row in options.rows:
+    rows = tuple(options.rows.split(","))
+    for row in rows:
         if row not in ROWS:
             raise unknown("kind of row", row, ROWS, "--rows")
     if options.max_columns < 1:
         parser.error(f"--max_columns must be at least 1, got {options.max_columns}")
-    if "baseline" in options.rows and options.rows != ROWS and not options.baseline:
+    if "baseline" in rows and rows != ROWS and not options.baseline:
         parser.error("--rows baseline needs --baseline LABEL")
-    layout = Layout(options.rows, options.max_columns)
+    options.layout = layout = Layout(rows, options.max_columns)
     if (options.percent or options.digits is not None or layout != Layout()) and not (options.sweep or options.models):
         parser.error("--rows, --percent, --digits and --max_columns need --sweep FILE or --models")
     if options.format == "csv" and (options.digits is not None or layout != Layout()):
