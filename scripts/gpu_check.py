@@ -18,7 +18,6 @@ some are left.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -32,6 +31,7 @@ from typing import Any
 
 from graphbench import atomic
 from graphbench.benchmarks.epochs import MEASURED
+from graphbench.command_line import CommandParser
 from graphbench.runs.environment import environment
 from scripts.measure_blocks import PIECES
 from tests.ops.ragged_inputs import kernel_tests
@@ -73,7 +73,7 @@ def _side_by_side() -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what is left of the parts asked for, in their order."""
     known = parts()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of the results, a file per part")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--minutes", type=float, default=9.0, help="after which this call ends (default: %(default)s)")

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest import mock
 
+from graphbench.command_line import CommandParser
+
 Described: TypeAlias = list[Any]
 """An argument of a launch, for a file: its kind and what Triton looks at."""
 Launch: TypeAlias = list[Any]
@@ -39,7 +41,7 @@ class _Prepared(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Records or compiles; 1 where a kernel does not compile."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     recording = what.add_parser("record")
     recording.add_argument("file", type=Path, metavar="FILE")

@@ -15,7 +15,6 @@ are computed there. More than ``--most`` MiB are refused.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from graphbench.command_line import CommandParser
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ("lightning-fabric", "lightning-utilities", "yacs")
@@ -42,7 +43,7 @@ export PYTHONPATH="$PWD"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Packs, and says how much it is; 1 where it is too much, 2 where something could not be prepared."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help="file below configs/")
     parser.add_argument("--out", type=Path, default=ROOT / "build/gpu", metavar="DIR", help="default: build/gpu")
     parser.add_argument("--data", nargs="*", default=[], metavar="FOLDER", help="of $GRAPHBENCH_DATA")

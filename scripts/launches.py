@@ -10,7 +10,6 @@ that is more than the budget.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -23,12 +22,13 @@ import torch
 import tests.second_device  # noqa: F401  first: it registers its device before anything is differentiated
 from graphbench import atomic
 from graphbench.benchmarks.epochs import per_step
+from graphbench.command_line import CommandParser
 from tests.launches import BUDGETS, CONFIGURATIONS, Ledger, count
 
 
 def main() -> int:
     """Counts, prints, and writes the budgets if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("configurations", nargs="*", metavar="configuration", help=f"of {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--kernels", action="store_true", help="list the kernels of every phase, most launched first")
     parser.add_argument("--write", action="store_true", help=f"write {BUDGETS.name}")

@@ -12,7 +12,6 @@ there is or give no numbers are left out. A piece ends in a JSON line. ``--from`
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import math
@@ -32,6 +31,7 @@ from unittest import mock
 import torch
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.ops.gpu_blocks import PATH, SPANS, Block, BlockTable, Tables, block_tables, tables_for, written
 
 TYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
@@ -187,7 +187,7 @@ def with_pieces(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints, and writes the table; the exit code is 2 where there is no GPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("pieces", nargs="*", metavar="PIECE", help=f"of {', '.join(PIECES)}; default: all")
     parser.add_argument("--dry-run", action="store_true", help="leave the file as it is")
     parser.add_argument("--from", type=Path, dest="results", metavar="RESULTS", help="write these into the table")

@@ -9,13 +9,13 @@ Capacities are chosen as in training, from batches of the first epochs; the wast
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
@@ -94,7 +94,7 @@ def measured(name: str, batch_sizes: Sequence[int], epochs: int) -> list[str]:
 
 def main() -> None:
     """Measures, prints, and writes the page if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("configurations", nargs="*", metavar="configuration", help="relative to configs/")
     parser.add_argument("--batch_size", type=int, nargs="+", default=[32, 128], help="graphs per batch")
     parser.add_argument("--epochs", type=int, default=20, help="epochs whose batches are counted")

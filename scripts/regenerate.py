@@ -6,7 +6,6 @@ What a test demands after a component, key, configuration, data set or record wa
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from graphbench import atomic, registry
+from graphbench.command_line import CommandParser
 from graphbench.config.components import component_keys
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.settings import released_values
@@ -61,7 +61,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 def main() -> int:
     """Writes, or compares."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file is out of date")
     check = parser.parse_args().check
     stale = []

@@ -8,13 +8,13 @@ measurements and the published tables only.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.runs.record_index import indexed
 from study.judging.document import document
@@ -35,7 +35,7 @@ def page(claims: Path = CLAIMS, records: Path = RECORDS) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads claims and records, writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--claims", type=Path, default=CLAIMS, metavar="FILE")
     parser.add_argument("--records", type=Path, default=RECORDS, metavar="DIR")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "claims.md", metavar="FILE")

@@ -12,13 +12,13 @@ of which another one says the contrary of the first is counted apart, with the n
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, names, read_published
 from graphbench.runs.aggregate import Mean
@@ -178,7 +178,7 @@ def read_sweeps() -> list[Sweep]:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints, and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="every cell as tab-separated values")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is out of date")
     options = parser.parse_args(arguments)

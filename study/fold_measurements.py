@@ -7,7 +7,6 @@ stays; another record of the same run is refused. Then: ``python -m scripts.rege
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.records import RecordFolder, read_packed, write_packed
@@ -74,7 +74,7 @@ def _fold(file: Path, entries: Sequence[Entry], runs: Path) -> int:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Folds, and writes the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("runs", type=Path, metavar="RUNS", help="--out_dir of the sweeps")
     parser.add_argument("--only", nargs="+", metavar="SWEEP", help="names of sweeps; default: all of the README")
     options = parser.parse_args(arguments)

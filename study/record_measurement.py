@@ -7,7 +7,6 @@ study/claims.yaml refer to its numbers as ``NAME: STEP / STEP``.
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.runs.environment import environment
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads, adds, writes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("output", type=Path, help="a JSON file, or what the command printed")
     parser.add_argument("name", help="of the file below results/measured, without .json")
     parser.add_argument("--command", required=True, help="that measured")

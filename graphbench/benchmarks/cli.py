@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 
@@ -46,7 +47,7 @@ PAGE = "page"
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
     )

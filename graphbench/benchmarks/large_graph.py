@@ -13,7 +13,6 @@ it::
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import math
@@ -33,6 +32,7 @@ from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.large_graph_epoch import MODELS
 from graphbench.benchmarks.measuring import ROOT
 from graphbench.benchmarks.page import hardware
+from graphbench.command_line import CommandParser
 from graphbench.errors import RunFailed
 from graphbench.exit_codes import exit_codes
 
@@ -163,7 +163,7 @@ def section(rows: Sequence[Row]) -> str:
 @exit_codes
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--only", nargs="+", default=(), metavar="MODEL-NODES")
     parser.add_argument("--memory-limit", dest="limit", type=float, metavar="GIB")

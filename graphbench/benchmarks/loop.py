@@ -87,7 +87,7 @@ class Beside:
             with torch.no_grad():
                 for each in passes:
                     if set(each.rows) - {"train"}:
-                        for batch in each.batches():
+                        for batch, _ in each.batches():
                             adapter.model(batch)
 
         for warm_up in (ours, forward):
@@ -127,7 +127,7 @@ class Beside:
         found: dict[str, tuple[float, float]] = {}
         for each in self.ours.loaders.passes:
             if splits := set(each.rows) - {"train"}:
-                outputs = [(trained(batch), batch.y) for batch in each.batches()]
+                outputs = [(trained(batch), batch.y) for batch, _ in each.batches()]
                 out, true = (torch.cat(parts) for parts in zip(*outputs, strict=True))
                 for name in splits:
                     chosen = _chosen(out, true, each.rows[name])

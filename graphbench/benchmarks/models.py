@@ -64,7 +64,7 @@ class Prepared:
         loaders, transductive = parts.loaders, parts.loaded.card.transductive
         self.info, self.model, self._task, self._optimizer = parts.info, parts.model, parts.task, parts.optimizer
         self._training = list(islice(loaders.train(0), None if epoch else 1))
-        evaluated = (batch for each in loaders.passes for batch in each.batches()) if epoch else ()
+        evaluated = (batch for each in loaders.passes for batch, _ in each.batches()) if epoch else ()
         self._evaluation = list(evaluated) or [batch for batch, _ in self._training]
         # What layers derive from the graph of all steps is computed once, from batches that are drawn anew every time.
         self._drawn_anew = not transductive or config.tree.train.sampler not in ("full_batch", "seeds")

@@ -10,7 +10,6 @@ fractions, in steps (1:10 takes 20 GiB of FOLDER and of $TMPDIR), the same comma
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import math
@@ -26,6 +25,7 @@ from graphbench.benchmarks.large_graph_epoch import BATCH, FAN_OUT
 from graphbench.benchmarks.measuring import ROOT, in_own_process
 from graphbench.benchmarks.page import hardware
 from graphbench.benchmarks.scaled_data import BATCHES, DATA, DIM, EDGES, MOLECULES, NODES
+from graphbench.command_line import CommandParser
 from graphbench.plots import canvas
 
 SCALES = (1000.0, 300.0, 100.0)
@@ -230,7 +230,7 @@ def _minutes(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("scales", nargs="*", type=float, default=SCALES)
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     run(**vars(parser.parse_args()))

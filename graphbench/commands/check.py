@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from os.path import normpath
 from typing import TYPE_CHECKING
 
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the explanation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("file", metavar="FILE", help="YAML file, or name of a shipped configuration")
     parser.add_argument("overrides", nargs="*", default=[], metavar="KEY VALUE", help="as for graphbench train")
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")

@@ -6,7 +6,6 @@ configs '*cora*'`` those whose name fits. Everything is read from the components
 
 from __future__ import annotations
 
-import argparse
 import functools
 import inspect
 import re
@@ -16,6 +15,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from graphbench import registry, shipped
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError, unknown
 from graphbench.exit_codes import exit_codes
 
@@ -107,7 +107,7 @@ TOPICS: dict[str, Callable[[], Iterator[Item]]] = {
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the topics, or the lines of one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help=", ".join(TOPICS))
     parser.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help="names that fit, e.g. '*cora*'")
     options = parser.parse_args(arguments)

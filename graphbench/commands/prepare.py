@@ -25,6 +25,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from graphbench import registry, shipped
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import Interrupted, RunFailed, UserError
@@ -97,7 +98,7 @@ def _launch_options(parser: argparse.ArgumentParser, options: argparse.Namespace
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepares everything that was named; what fails does not keep the others from it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("names", nargs="+", metavar="NAME", help="YAML file, or format/name")
     parser.add_argument("--dir", help="where data lies and goes; default: dataset.dir")
     parser.add_argument("--offline", action="store_true", help="download nothing, say what is missing")

@@ -6,11 +6,11 @@ is trained (what is finished is skipped), its table is printed and written to ``
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import shipped
+from graphbench.command_line import CommandParser
 from graphbench.sweeps import cli
 from graphbench.tables import cli as tables
 
@@ -33,7 +33,7 @@ def sweeps_of(paper: str, *, quick: bool = False) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trains and prints; returns the exit code: the worst of the sweeps'."""
-    parser = argparse.ArgumentParser(description="Reproduce the tables of one paper.")
+    parser = CommandParser(description="Reproduce the tables of one paper.")
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--quick", action="store_true", help="a reduced version: minutes instead of days")
     parser.add_argument("--jobs", default="1", metavar="N", help="runs at the same time (default: 1)")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from graphbench import __version__, shipped
+from graphbench.command_line import CommandParser
 from graphbench.errors import RunFailed, UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.frozen_imports import frozen_imports
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Train and evaluate configurations.")
+    parser = CommandParser(description="Train and evaluate configurations.")
     parser.add_argument(
         "--cfg",
         nargs="+",

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from graphbench.command_line import CommandParser
 from graphbench.exit_codes import exit_codes
 from graphbench.plots import canvas
 
@@ -52,14 +53,12 @@ def figure_module(name: str) -> FigureModule:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws one figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     given = list(sys.argv[1:] if arguments is None else arguments)
     for name in FIGURES:
         about = _docstring(name)
-        command = commands.add_parser(
-            name, help=about.splitlines()[0], description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        command = commands.add_parser(name, help=about.splitlines()[0], description=about)
         if name in given[:1]:
             figure_module(name).arguments(command)
         command.add_argument("--out", type=Path, metavar="FILE", help="default: results/figures/<name>.png")

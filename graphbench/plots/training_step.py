@@ -7,7 +7,6 @@ process ends with :data:`OUT_OF_MEMORY`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import statistics
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.contract import take_auxiliary_loss
 from graphbench.errors import is_out_of_memory
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: with :data:`OUT_OF_MEMORY`, or the message of :func:`measure`.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("steps", type=int)
     parser.add_argument("seconds", type=float)
     parser.add_argument("config")

@@ -15,10 +15,10 @@ are then written only where ``--out`` or ``--calibrate`` asks for them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphbench.command_line import CommandParser
 from graphbench.exit_codes import exit_codes
 from graphbench.frozen_imports import frozen_imports
 
@@ -26,7 +26,7 @@ from graphbench.frozen_imports import frozen_imports
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predicts and writes the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("run", metavar="RUN", help="folder of a configuration or of one run, or hf://user/name")
     parser.add_argument(
         "data", metavar="DATA", help="graphs: a file, a folder, or file.py:function; of one run also train, val or test"

@@ -7,13 +7,13 @@ card that says where the model comes from. ``load_run(FOLDER)`` predicts with it
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs import json_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of one run: results/<config>/<run>")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="must not exist")
     parser.add_argument(

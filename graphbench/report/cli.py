@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.exit_codes import exit_codes
 from graphbench.report.gather import gather
 from graphbench.report.page import page
@@ -23,7 +24,7 @@ LIMIT = 300
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders above record.json, or .jsonl")
     parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html")
     parser.add_argument("--title", default="Results", help="heading of the page")

@@ -18,7 +18,6 @@ and nothing is changed. Exit code 0, whatever is listed.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import registry
+from graphbench.command_line import CommandParser
 from graphbench.config.settings import baseline
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
@@ -109,7 +109,7 @@ def _by_epoch(lines: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a line for everything that is listed, and a count of each kind."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORDS", help="folders, or packed files")
     options = parser.parse_args(arguments)
     counts: Counter[str] = Counter()

@@ -6,13 +6,13 @@ that is there with another content is refused. ``graphbench/runs/records.py`` ha
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from graphbench import atomic
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.records import PACKED, read_packed, record_sources, write_packed
@@ -54,7 +54,7 @@ def _pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the records and writes the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders above record.json, packed files")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.jsonl, written or added to")
     options = parser.parse_args(arguments)

@@ -6,6 +6,7 @@ from graphbench.structures.capacity import BatchCounts, Capacity, CapacityRagged
 from graphbench.structures.data_info import DataInfo
 from graphbench.structures.data_loaders import (
     AssemblesOnDevice,
+    Batches,
     BatchPlan,
     DataLoaders,
     DeviceBatch,
@@ -23,6 +24,7 @@ __all__ = [
     "AssemblesOnDevice",
     "BatchCounts",
     "BatchPlan",
+    "Batches",
     "Bucket",
     "Capacity",
     "CapacityRagged",

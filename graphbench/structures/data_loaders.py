@@ -5,7 +5,7 @@ Example: an epoch of training, and one evaluation::
     for batch, rows in loaders.train(epoch=0):          # rows None: every prediction counts
         ...
     for eval_pass in loaders.passes:                    # one forward pass of a graph serves all splits that share it
-        predictions = torch.cat([model(batch) for batch in eval_pass.batches()])
+        predictions = torch.cat([model(batch) for batch, _ in eval_pass.batches()])
         by_split = {split: predictions[rows] for split, rows in eval_pass.rows.items() if rows is not None}
 """
 
@@ -58,6 +58,10 @@ class DeviceBatch:
     real: RealRows | None = None
 
 
+Batches = Iterator[tuple[GraphBatch, Tensor | None]]
+"""Batches on the device, each with the rows of its predictions and targets that count (None: all)."""
+
+
 @dataclass(frozen=True)
 class EvaluationPass:
     """One sweep of forward passes without gradients that serves one or several splits.
@@ -67,12 +71,13 @@ class EvaluationPass:
             processes each has its own rows (or batches): consecutive ones, so that those of all processes, in the
             order of ranks, are the split in its order.
         batches: makes the batches on the device, always in the same order (or gives the graph in blocks of nodes);
-            none where this process has no graph of the split. Of a :class:`DeviceBatch` only ``rows`` are predictions.
+            none where this process has no graph of the split. With each come, as in training, the rows of its
+            predictions and targets that count (None: all).
         plans: plans of the batches, where the loaders are :class:`AssemblesOnDevice`.
     """
 
     rows: Mapping[str, Tensor | None]
-    batches: Callable[[], Iterator[GraphBatch | NodeBlocks | DeviceBatch]]
+    batches: Callable[[], Batches | Iterator[tuple[NodeBlocks, None]]]
     plans: Callable[[], Iterator[BatchPlan]] | None = None
 
 
@@ -98,14 +103,11 @@ class DataLoaders(ABC):
         """Batches of an epoch, the same in every process."""
 
     @abstractmethod
-    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
+    def train(self, epoch: int) -> Batches:
         """The training batches of one epoch, on the device.
 
         Args:
             epoch: together with the seed of the loaders, it alone decides the order.
-
-        Yields:
-            The batch, and the rows of its predictions and targets that count (None: all).
         """
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import shipped
+from graphbench.command_line import CommandParser
 from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
 from graphbench.frozen_imports import frozen_imports
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, LaunchOptions]:
-    parser = argparse.ArgumentParser(description="Train every entry of a sweep file.")
+    parser = CommandParser(description="Train every entry of a sweep file.")
     parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5"

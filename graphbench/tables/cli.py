@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench import atomic, shipped
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import Aggregate, aggregate
@@ -246,7 +247,7 @@ def _text(options: argparse.Namespace) -> str:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line; what does not fit together ends the program with exit code 2."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         "words",
         nargs="*",

@@ -6,7 +6,6 @@ evaluation is as many replays as there are batches, and one copy of what they le
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,17 +14,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from graphbench.errors import UserError
 from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity, EvaluationPass
 from graphbench.tasks.task import Task
 from graphbench.train.forward import Predictor
 from graphbench.train.prediction_buffer import PredictionBuffer
-from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work, record
+from graphbench.train.recording import BatchInput, CaptureFailed, Snapshot, Work, give_up, record
 from graphbench.train.step_graph import StepGraph, StepGraphs
 from graphbench.train.tally import Place, StepOutput, Tally
 
 T = TypeVar("T")
-logger = logging.getLogger("graphbench")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +122,7 @@ class CapturedEvaluation:
         try:
             return work(self._pass_of(eval_pass))
         except CaptureFailed as failed:
-            if self._required:
-                raise UserError(f"train.capture is always, but evaluation could not be captured: {failed}") from failed
-            reason = str(failed)  # a record of the error itself would keep its frames, and their tensors
-            logger.info("evaluating batch by batch, without capturing: %s", reason)
+            give_up(failed, "evaluation", "evaluating batch by batch", self._required)
             self._given_up = True
             self._passes.clear()
             return None

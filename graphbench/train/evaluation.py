@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphbench.structures import DeviceBatch, EvaluationPass
+from graphbench.structures import EvaluationPass
 from graphbench.tasks.task import Task
 from graphbench.train.captured_evaluation import CapturedEvaluation
 from graphbench.train.fabric import Fabric
@@ -134,8 +134,7 @@ def _asked(
 def _predictions(predict: Predictor, task: Task, eval_pass: EvaluationPass, by_batch: bool) -> PredictionBuffer:
     """Predictions of all batches; with losses and what heads say only where a split has all rows of a batch."""
     buffer = PredictionBuffer()
-    for given in eval_pass.batches():
-        batch, rows = (given.batch, given.rows) if isinstance(given, DeviceBatch) else (given, None)
+    for batch, rows in eval_pass.batches():
         true = batch.y
         assert true is not None
         prediction, statistics = predict(batch, heads=by_batch)

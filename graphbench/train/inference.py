@@ -110,7 +110,7 @@ class Inference:
     def _attention_of(self, test_pass: EvaluationPass) -> list[dict[str, np.ndarray]]:
         """Weights per layer, edges and features of the first graphs of this process."""
         graphs: list[dict[str, np.ndarray]] = []
-        for batch in test_pass.batches():
+        for batch, _rows in test_pass.batches():
             if not isinstance(batch, GraphBatch):
                 raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
             with self.fabric.precision.forward_context():

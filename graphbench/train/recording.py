@@ -7,6 +7,7 @@ numbers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from graphbench.errors import UserError
 from graphbench.train.precision import Precision
 from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.step_graph import StepGraph, StepGraphs, recording_errors
 from graphbench.train.tally import Place, StepOutput, Tally
+
+logger = logging.getLogger("graphbench")
 
 LARGEST_DIFFERENCE = 1e-3
 """Difference of gradients, relative to the largest, between a replay and the work: the same kernels on the same numbers
@@ -41,6 +45,24 @@ class CaptureFailed(RuntimeError):
         while isinstance(error.__context__, recording_errors()):
             error = error.__context__
         return cls(str(error).partition("\n")[0])
+
+
+def give_up(failed: CaptureFailed, what: str, instead: str, required: bool) -> None:
+    """A line in the log: from here on work is done without capturing it.
+
+    Args:
+        failed: what kept it from being captured.
+        what: the work, for messages.
+        instead: what is done now.
+        required: whether that is an error (``train.capture: always``).
+
+    Raises:
+        UserError: where it is one.
+    """
+    if required:
+        raise UserError(f"train.capture is always, but {what} could not be captured: {failed}") from failed
+    reason = str(failed)  # a record of the error itself would keep its frames, and their tensors
+    logger.info("%s, without capturing: %s", instead, reason)
 
 
 class BatchInput:

@@ -8,10 +8,9 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from graphbench.errors import UserError
 from graphbench.structures import AssemblesOnDevice, BatchPlan, DataLoaders, DeviceBatch
 from graphbench.train.captured_step import CapturedSteps
-from graphbench.train.recording import CaptureFailed
+from graphbench.train.recording import CaptureFailed, give_up
 from graphbench.train.tally import StepOutput
 from graphbench.train.training_step import TrainingStep
 
@@ -113,10 +112,7 @@ class StepRunner:
         try:
             return work()
         except CaptureFailed as failed:
-            if self._required:
-                raise UserError(f"train.capture is always, but a step could not be captured: {failed}") from failed
-            reason = str(failed)  # a record of the error itself would keep its frames, and their tensors
-            logger.info("training step by step, without capturing: %s", reason)
+            give_up(failed, "a step", "training step by step", self._required)
             if begins_group and self._captured is not None:
                 self._captured.forget_gradients()
             self._captured = None

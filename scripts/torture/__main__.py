@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import random
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from graphbench.command_line import CommandParser
 from scripts import torture
 from scripts.torture import workplace
 from scripts.torture.files import damages
@@ -59,7 +59,7 @@ def run(name: str, number: int, seed: int, minutes: float) -> dict[str, Any]:
 
 def main() -> int:
     """Runs the campaigns and writes the report; 1 where a case was a defect."""
-    parser = argparse.ArgumentParser(description=torture.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=torture.__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="report, JSON; campaigns in it that are not run now stay")
     parser.add_argument("--minutes", type=float, default=1e6, help="most for one campaign")

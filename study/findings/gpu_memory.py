@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import torch
 
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.errors import UserError, is_out_of_memory, unknown
 from graphbench.factory.data import build_splits, encode, read_data
@@ -135,7 +136,7 @@ def text_of(result: dict[str, object]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures all cells, or one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME")
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), metavar="NAME")
     parser.add_argument("--cell", nargs=2, metavar=("MODEL", "GRAPH"), help=argparse.SUPPRESS)

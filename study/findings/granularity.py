@@ -10,13 +10,13 @@ N R above 10,000 every mean is possible.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
+from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, read_published
@@ -70,7 +70,7 @@ def rest(row: PublishedRow, examples: int) -> int:
 @exit_codes
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints a line per cell, then one per model."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = CommandParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", help="e.g. sgformer_table7")
     parser.add_argument("dataset", help="as printed in the file, e.g. Chameleon")
     sizes = parser.add_mutually_exclusive_group(required=True)

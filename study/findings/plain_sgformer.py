@@ -8,7 +8,6 @@ released program does.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 
+from graphbench.command_line import CommandParser
 from graphbench.config import load_config
 from graphbench.factory.data import build_splits, read_data
 from graphbench.structures import as_dense
@@ -57,7 +57,7 @@ class PlainSGFormer(nn.Module):
 
 def main() -> None:
     """Trains and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("name", choices=sorted(SETTINGS))
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--gcn_layers", type=int, default=2)

@@ -30,7 +30,7 @@ def test_training_nodes_are_known(name: str, sampler: str, tmp_path: Path, monke
     assert known is not None
     assert rows is not None
     assert bool(known[rows].all())
-    evaluated = next(iter(next(iter(parts.loaders.passes)).batches()))
+    evaluated, _ = next(iter(next(iter(parts.loaders.passes)).batches()))
     whole = known_targets(evaluated)
     assert whole is not None
     assert torch.equal(whole.nonzero().view(-1), parts.splits.train.sort().values)

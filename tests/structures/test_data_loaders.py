@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
-from torch import Tensor
 
-from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
+from graphbench.structures import Batches, DataLoaders, EvaluationPass, GraphBatch
 from tests.contract import example_batch
 
 
@@ -17,10 +14,10 @@ class OneBatch(DataLoaders):
 
     def __init__(self, batch: GraphBatch) -> None:
         nodes = torch.arange(batch.num_nodes)
-        self.passes = [EvaluationPass({"train": nodes[::2], "val": nodes[1::2]}, lambda: iter([batch]))]
+        self.passes = [EvaluationPass({"train": nodes[::2], "val": nodes[1::2]}, lambda: iter([(batch, None)]))]
         self._batch = batch
 
-    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
+    def train(self, epoch: int) -> Batches:
         yield self._batch, self.passes[0].rows["train"]
 
 
@@ -29,7 +26,7 @@ def test_splits_share_the_predictions_of_one_pass() -> None:
     loaders = OneBatch(batch)
     ((_, rows),) = loaders.train(0)
     for eval_pass in loaders.passes:
-        predictions = torch.cat([eval_batch.x for eval_batch in eval_pass.batches()])
+        predictions = torch.cat([eval_batch.x for eval_batch, _ in eval_pass.batches()])
         by_split = {split: predictions[index] for split, index in eval_pass.rows.items() if index is not None}
     assert torch.equal(by_split["train"], batch.x[rows])
     assert sum(map(len, by_split.values())) == batch.num_nodes

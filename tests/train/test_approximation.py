@@ -33,7 +33,7 @@ def test_errors_are_those_of_metrics_and_predictions():
     loaders, errors = measured(evaluation="random_node", exact="full_batch")
     store, model, task, (parts,) = one_graph(), Counting(), tiny_task(), loaders.passes
     whole = model(store.gather([0]))
-    cut = torch.cat([model(batch) for batch in parts.batches()])
+    cut = torch.cat([model(batch) for batch, _ in parts.batches()])
     for split in ("val", "test"):
         nodes = split_of(store).parts()[split]
         approximate, exact = cut[parts.rows[split]], whole[nodes]

@@ -88,10 +88,10 @@ def test_statistics_of_heads_are_for_whole_graphs_those_of_layers_for_every_spli
         assert model.head.asked == 0
         assert model.layers[0].asked == 1
         assert buffer.statistics.keys() == predictions["test"].buffer.statistics.keys() == {"scaled_size", "odd"}
-        (batch,) = tiny_loaders(level).passes[0].batches()
+        ((batch, _),) = tiny_loaders(level).passes[0].batches()
         sizes = [float(n) for n in batch.ragged.sizes]
     else:
-        sizes = [float(n) for batch in tiny_loaders(level).passes[1].batches() for n in batch.ragged.sizes]
+        sizes = [float(n) for batch, _ in tiny_loaders(level).passes[1].batches() for n in batch.ragged.sizes]
         assert torch.cat(buffer.statistics["mrr"]).tolist() == sizes
     assert torch.cat(buffer.statistics["scaled_size"]).tolist() == [2 * size for size in sizes]
     values = buffer.compute(tiny_task(), [])
@@ -124,7 +124,7 @@ def test_what_layers_say_is_written_for_every_evaluated_epoch_and_kept_by_the_re
     }
     for split in ("val", "test"):
         batches = next(eval_pass for eval_pass in tiny_loaders().passes if split in eval_pass.rows).batches()
-        sizes = [n for batch in batches for n in batch.ragged.sizes]
+        sizes = [n for batch, _ in batches for n in batch.ragged.sizes]
         assert len(lines["told", split]) == len(lines["plain", split]) == 4
         for line, without in zip(lines["told", split], lines["plain", split], strict=True):
             assert line["scaled_size"] == pytest.approx(sum(sizes) / len(sizes))

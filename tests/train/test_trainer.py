@@ -79,7 +79,7 @@ def test_the_best_epoch_is_the_first_with_the_best_validation_metric(tmp_path: P
     model.eval()
     (test,) = [eval_pass for eval_pass in tiny_loaders().passes if "test" in eval_pass.rows]
     with torch.no_grad():
-        right = sum((model(batch).argmax(1) == batch.y).sum().item() for batch in test.batches())
+        right = sum((model(batch).argmax(1) == batch.y).sum().item() for batch, _ in test.batches())
     (accuracy,) = [s.value for s in outcome.scores if (s.split, s.name) == ("test", "accuracy")]
     assert right / 9 == pytest.approx(accuracy)
 

@@ -34,7 +34,7 @@ from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
-from graphbench.structures import DataLoaders, EvaluationPass, GraphBatch
+from graphbench.structures import Batches, DataLoaders, EvaluationPass, GraphBatch
 from graphbench.structures.node_blocks import NodeBlocks
 
 Blocks = Callable[[IncomingEdges], NodeBlocks]
@@ -196,20 +196,20 @@ class LargeLoader(SamplingLoader):
     def _full_batch(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
 
-        def batches() -> Iterator[GraphBatch]:
+        def batches() -> Batches:
             if not kept:
                 every = slice(0, self._store.num_nodes)
                 kept.append(self._move(self._store.gather([0]).replace(**node_rows(self._store, every))))
-            yield kept[0]
+            yield kept[0], None
 
         return EvaluationPass(
             {part: index.to(self._device, non_blocking=True) for part, index in shares.items()}, batches
         )
 
     def _blockwise(self, shares: Mapping[str, Tensor]) -> EvaluationPass:
-        def batches() -> Iterator[NodeBlocks]:
+        def batches() -> Iterator[tuple[NodeBlocks, None]]:
             return_free_memory()  # of training, or there is less room for the states of all nodes
-            yield self._blocks
+            yield self._blocks, None
 
         return EvaluationPass(shares, batches)
 
@@ -224,9 +224,9 @@ class LargeLoader(SamplingLoader):
         row = torch.empty_like(drawn.nodes)
         row[drawn.nodes] = torch.arange(drawn.nodes.numel(), dtype=row.dtype)
 
-        def batches() -> Iterator[GraphBatch]:
+        def batches() -> Batches:
             for batch in drawn.batches(self._store):
-                yield self._move(batch)
+                yield self._move(batch), None
 
         return EvaluationPass(
             {part: row[index].to(self._device, torch.int64) for part, index in shares.items()}, batches

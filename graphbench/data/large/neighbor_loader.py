@@ -20,7 +20,7 @@ from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
-from graphbench.structures import DeviceBatch, EvaluationPass, GraphBatch
+from graphbench.structures import Batches, EvaluationPass, GraphBatch
 
 
 class SeedNodeLoader(LargeLoader):
@@ -89,13 +89,13 @@ class SeedNodeLoader(LargeLoader):
         self.approximation = f"predicted on {self.surroundings} ({', '.join(map(str, self._sizes))} per hop)"
         return [EvaluationPass({part: None}, partial(self._predicted, share)) for part, share in shares.items()]
 
-    def _predicted(self, nodes: Tensor) -> Iterator[DeviceBatch]:
+    def _predicted(self, nodes: Tensor) -> Batches:
         def sampled() -> Iterator[tuple[GraphBatch, Tensor]]:
             for number, seeds in enumerate(nodes.split(self._batch_size) if len(nodes) else ()):
                 yield self.around(seeds.numpy(), self._generator(EVALUATION_STREAM, number))
 
         for batch, rows in one_ahead(sampled()):
-            yield DeviceBatch(self._move(batch), rows.to(self._device))
+            yield self._move(batch), rows.to(self._device)
 
 
 class NeighborLoader(SeedNodeLoader):

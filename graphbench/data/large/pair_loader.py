@@ -18,7 +18,7 @@ from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
-from graphbench.structures import EdgeSet, EvaluationPass, GraphBatch
+from graphbench.structures import Batches, EdgeSet, EvaluationPass, GraphBatch
 
 SAMPLERS = {"neighbor": "sampled neighbourhoods", "shadow": "sampled ego graphs"}
 
@@ -118,19 +118,19 @@ class PairLoader(SamplingLoader):
         }
         kept: list[GraphBatch] = []  # what layers derive from the graph is computed once per run
 
-        def batches() -> Iterator[GraphBatch]:
+        def batches() -> Batches:
             if not kept:
                 graph = self._store.replace(edge_sets={}, y=None, y_level="node").gather([0])
                 graph = graph.replace(**node_rows(self._store, slice(0, self._store.num_nodes)))
                 kept.append(self._move(_asking(graph, self._pairs[:, pairs].to(torch.int64), self._targets(pairs))))
-            yield kept[0]
+            yield kept[0], None
 
         return EvaluationPass(rows, batches)
 
-    def _sampled(self, pairs: Tensor) -> Callable[[], Iterator[GraphBatch]]:
-        def batches() -> Iterator[GraphBatch]:
+    def _sampled(self, pairs: Tensor) -> Callable[[], Batches]:
+        def batches() -> Batches:
             for number, chosen in enumerate(pairs.split(self._batch_size) if len(pairs) else ()):
-                yield self._move(self._batch(chosen, self._generator(EVALUATION_STREAM, number)))
+                yield self._move(self._batch(chosen, self._generator(EVALUATION_STREAM, number))), None
 
         return batches
 

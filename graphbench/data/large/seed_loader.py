@@ -48,7 +48,7 @@ class SeedLoader(LargeLoader):
     def sample(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:
         """Sampled training batches, as in :meth:`train`: nothing is cut that could be prepared beside the training."""
         train_nodes = torch.from_numpy(self._shuffled(epoch))
-        graph = next(batch for eval_pass in self.passes for batch in eval_pass.batches())
+        graph = next(batch for eval_pass in self.passes for batch, _ in eval_pass.batches())
         assert isinstance(graph, GraphBatch)
         for rows in train_nodes.split(self._batch_size):
             asked = rows.to(self._device)

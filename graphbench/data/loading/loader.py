@@ -31,7 +31,15 @@ from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least, check_one_of
-from graphbench.structures import AssemblesOnDevice, BatchPlan, Capacity, DeviceBatch, EvaluationPass, GraphBatch
+from graphbench.structures import (
+    AssemblesOnDevice,
+    Batches,
+    BatchPlan,
+    Capacity,
+    DeviceBatch,
+    EvaluationPass,
+    GraphBatch,
+)
 
 _EVALUATION = -1
 """In place of the epoch where negative pairs are drawn for evaluation: always the same ones."""
@@ -130,21 +138,17 @@ class GraphLoaders(AssemblesOnDevice):
         """Steps per epoch, the same in every process."""
         return 1 if self._batching is None else self._batching.num_batches
 
-    def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor | None]]:
+    def train(self, epoch: int) -> Batches:
         """The batches of one epoch, on the device.
 
         Args:
             epoch: decides the order, together with the seed.
-
-        Yields:
-            The batch, and the rows of prediction and target that count (None: all).
         """
         if self._batching is None:
             yield self.full_batch, self._train_rows
             return
         batches = (self._splits.train[positions] for positions in self._batching.epoch(self._generator(epoch)))
-        for batch in self._gather(batches, epoch):
-            yield batch, None
+        yield from self._gather(batches, epoch)
 
     def capture_obstacle(self) -> str | None:
         """Why batches cannot be assembled on the device; None where they can."""
@@ -230,20 +234,21 @@ class GraphLoaders(AssemblesOnDevice):
         if self._transductive:
             rows = {part: self._to_device(index) for part, index in shares.items()}
             plan = BatchPlan(None, num_examples(self._store, self._transductive))
-            return [EvaluationPass(rows, lambda: iter([self.full_batch]), lambda: iter([plan]))]
+            return [EvaluationPass(rows, lambda: iter([(self.full_batch, None)]), lambda: iter([plan]))]
         return [
             EvaluationPass({part: None}, partial(self._evaluation, index), partial(self._evaluation_plans, index))
             for part, index in shares.items()
         ]
 
-    def _evaluation(self, graphs: Tensor) -> Iterator[GraphBatch]:
+    def _evaluation(self, graphs: Tensor) -> Batches:
         batches = in_order(self._store.sizes[graphs], self._batch_size, self._budget)
         return self._gather((graphs[positions] for positions in batches), _EVALUATION)
 
-    def _gather(self, batches: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
-        if self._source is not self._store or self._device.type != "cuda":
-            return map(self._move, self._on_host(batches, epoch))
-        return map(self._move, one_ahead(self._pinned(self._on_host(batches, epoch))))
+    def _gather(self, batches: Iterator[Tensor], epoch: int) -> Batches:
+        on_host = self._on_host(batches, epoch)
+        if self._source is self._store and self._device.type == "cuda":
+            on_host = one_ahead(self._pinned(on_host))
+        return ((self._move(batch), None) for batch in on_host)
 
     def _on_host(self, batches: Iterator[Tensor], epoch: int) -> Iterator[GraphBatch]:
         for number, graphs in enumerate(batches):

@@ -118,9 +118,9 @@ def test_sampled_evaluation_predicts_every_node_once(make, world_size):
             for _ in range(2):  # always the same
                 given = list(each.batches())
             (part,) = each.rows
-            found[part] += flat(each.batch.x[each.rows, 0].long().tolist() for each in given)
+            found[part] += flat(batch.x[rows, 0].long().tolist() for batch, rows in given)
         (exact,) = loader.exact_passes()
-        assert isinstance(next(exact.batches()), NodeBlocks)
+        assert isinstance(next(exact.batches())[0], NodeBlocks)
     assert found == {part: nodes.tolist() for part, nodes in split_of(one_graph()).parts().items()}
     assert make(evaluation="blocks", exact="blocks").exact_passes is None
     assert make(evaluation=name).exact_passes is None
@@ -145,7 +145,7 @@ def test_evaluation_finds_every_node_at_its_row(make, evaluation):
     loader = make(evaluation=evaluation)
     (evaluation,) = loader.passes
     for _ in range(2):
-        seen = torch.cat([batch.x[:, 0] for batch in evaluation.batches()]).long()
+        seen = torch.cat([batch.x[:, 0] for batch, _ in evaluation.batches()]).long()
         for name, nodes in split_of(one_graph()).parts().items():
             assert torch.equal(seen[evaluation.rows[name]], nodes)
 
@@ -155,7 +155,7 @@ def test_evaluation_of_clusters_finds_every_node_and_says_what_it_is():
         assert cluster(evaluation=evaluation).approximation is None
     loader = cluster(evaluation="cluster")
     (of_clusters,) = loader.passes
-    batches = list(of_clusters.batches())
+    batches = [batch for batch, _ in of_clusters.batches()]
     assert len(batches) == 9
     seen = torch.cat([batch.x[:, 0] for batch in batches]).long()
     for name, nodes in split_of(one_graph()).parts().items():
@@ -173,9 +173,9 @@ def test_evaluation_of_clusters_finds_every_node_and_says_what_it_is():
 def test_evaluation_in_blocks_hands_over_the_graph(make):
     loader = make(evaluation="blocks")
     (evaluation,) = loader.passes
-    (graph,) = evaluation.batches()
+    ((graph, _),) = evaluation.batches()
     assert isinstance(graph, NodeBlocks)
-    assert next(evaluation.batches()) is graph
+    assert next(evaluation.batches())[0] is graph
     assert torch.equal(evaluation.rows["val"], split_of(one_graph()).val)
 
 
@@ -185,7 +185,7 @@ def test_half_precision_features_are_widened():
     for evaluation in ("full_batch", "random_node"):
         loader = partition(narrow, evaluation=evaluation)
         assert {batch.x.dtype for batch, _ in loader.train(0)} == {torch.float32}
-        assert {batch.x.dtype for batch in loader.passes[0].batches()} == {torch.float32}
+        assert {batch.x.dtype for batch, _ in loader.passes[0].batches()} == {torch.float32}
     assert StoredBlocks(narrow).nodes(0).x.dtype is torch.float32
 
 

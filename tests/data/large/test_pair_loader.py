@@ -57,7 +57,7 @@ def test_pairs_of_validation_and_test_are_no_edges():
     forbidden = {tuple(pair) for pair in index} | {(t, s) for s, t in index}
     assert {tuple(edge) for edge in store.edge_index.T.tolist()} & forbidden, "or nothing is tested"
     made = loader(store, sizes=[-1, -1])
-    (whole,) = next(iter(made.passes)).batches()
+    ((whole, _),) = next(iter(made.passes)).batches()
     for batch in [whole, *(batch for batch, _ in made.train(0))]:
         nodes = batch.x[:, 0].long()
         edges = {tuple(edge) for edge in nodes[batch.edge_index].T.tolist()}
@@ -81,7 +81,7 @@ def test_evaluation_finds_every_pair_at_its_row(sampler, evaluation, world_size)
         assert (made.approximation is None) == (evaluation == "full_batch")
         for each in made.passes:
             for _ in range(2):  # always the same
-                batches = list(each.batches())
+                batches = [batch for batch, _ in each.batches()]
             for batch in batches:
                 assert torch.equal(_ends(batch), store.edge_sets["label"].index[:, batch.y].long())
             y = torch.cat([batch.y for batch in batches]) if batches else torch.empty(0, dtype=torch.int64)

@@ -38,7 +38,7 @@ def test_every_training_node_is_asked_once_per_epoch(store: GraphStore) -> None:
 def test_what_is_derived_from_the_graph_is_computed_once(store: GraphStore) -> None:
     loader = SeedLoader(store, SPLITS, LoaderOptions(LoaderProcess(3)), batch_size=2)
     (first, _), (second, _) = list(loader.train(0))[:2]
-    evaluated = next(iter(loader.passes[0].batches()))
+    evaluated, _ = next(iter(loader.passes[0].batches()))
     assert first.adjacency() is second.adjacency() is evaluated.adjacency()
     assert evaluated.state.seed_nodes is None
 

@@ -55,7 +55,7 @@ def test_evaluation_is_one_pass_per_part_in_order() -> None:
     passes = _loaders().passes
     assert [dict(evaluation.rows) for evaluation in passes] == [{"train": None}, {"val": None}, {"test": None}]
     for _ in range(2):
-        seen = [[graph for batch in evaluation.batches() for graph in batch.y.tolist()] for evaluation in passes]
+        seen = [[graph for batch, _ in evaluation.batches() for graph in batch.y.tolist()] for evaluation in passes]
         assert seen == [list(range(23)), list(range(23, 30)), list(range(30, 40))]
 
 
@@ -76,7 +76,7 @@ def test_processes_step_together_and_cover_everything(world: int) -> None:
 def test_evaluation_shares_together_are_a_split_in_its_order(world: int) -> None:
     ranks = [_loaders(rank=rank, world_size=world) for rank in range(world)]
     for part, expected in enumerate([range(23), range(23, 30), range(30, 40)]):
-        seen = [graph for loader in ranks for batch in loader.passes[part].batches() for graph in batch.y.tolist()]
+        seen = [graph for loader in ranks for batch, _ in loader.passes[part].batches() for graph in batch.y.tolist()]
         assert seen == list(expected)
 
 
@@ -93,7 +93,7 @@ def test_one_big_graph_is_the_same_object_every_time() -> None:
     batch.derived(calls.append)
     [(again, _)] = loaders.train(1)
     [evaluation] = loaders.passes
-    [evaluated] = evaluation.batches()
+    [(evaluated, _)] = evaluation.batches()
     assert again is batch
     assert evaluated is batch
     again.derived(calls.append)
@@ -166,14 +166,14 @@ def test_an_epoch_resumed_in_the_middle_goes_on_as_it_would_have(options: dict[s
 
 def test_evaluation_stays_in_order_and_within_the_budget() -> None:
     *_, test = _loaders(node_budget=90, batching="bucketed").passes
-    batches = list(test.batches())
+    batches = [batch for batch, _ in test.batches()]
     assert [graph for batch in batches for graph in batch.y.tolist()] == list(range(30, 40))
     assert [batch.num_nodes for batch in batches] == [31 + 32, 33 + 34, 35 + 36, 37 + 38, 39 + 40]
 
 
 def test_evaluation_has_a_budget_of_its_own() -> None:
     *_, test = _loaders(batch_size=2, eval_node_budget=150).passes
-    assert [batch.num_nodes for batch in test.batches()] == [31 + 32 + 33 + 34, 35 + 36 + 37 + 38 + 0, 39 + 40]
+    assert [batch.num_nodes for batch, _ in test.batches()] == [31 + 32 + 33 + 34, 35 + 36 + 37 + 38 + 0, 39 + 40]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -187,7 +187,7 @@ def test_batches_arrive_on_the_gpu(resident: str) -> None:
     transductive = _loaders(store=NODES, splits=NODE_SPLITS, transductive=True, device="cuda")
     [(batch, rows)] = transductive.train(0)
     assert rows.device.type == "cuda"
-    assert next(transductive.passes[0].batches()) is batch
+    assert next(transductive.passes[0].batches())[0] is batch
 
 
 # ---- pairs -----------------------------------------------------------------------------------------------------------
@@ -265,18 +265,18 @@ def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
     loaders = GraphLoaders(loaded.store, loaded.published["standard"][0], process_of({}), **given)
 
     def pairs(batches: Any) -> list:
-        return [batch.edge_sets["label"].index.tolist() for batch in batches]
+        return [batch.edge_sets["label"].index.tolist() for batch, _ in batches]
 
     def epoch(number: int) -> list:
-        return pairs(batch for batch, _ in loaders.train(number))
+        return pairs(loaders.train(number))
 
     assert epoch(0) == epoch(0)
     assert epoch(0) != epoch(1)
     val = loaders.passes[1]
     assert pairs(val.batches()) == pairs(val.batches())
-    first = next(val.batches())
+    first, _ = next(val.batches())
     assert set(first.y.tolist()) == {0.0, 1.0}
-    without = next(
+    without, _ = next(
         GraphLoaders(
             loaded.store, loaded.published["standard"][0], process_of({}), **{**given, "resample_negatives": False}
         )
