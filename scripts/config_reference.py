@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
-from typing import Any
 
 from graphbench import registry
-from graphbench.config.components import component_keys, encoding_keys
 from graphbench.config.key import Key
+from graphbench.config.reference import SECTIONS, allowed_text, component_entries, docstring_entries, without_roles
 from graphbench.config.schema import GROUPS
 
 HEAD = """# Configuration reference
@@ -33,21 +31,6 @@ CONTEXTS = """## What components are filled from
 A constructor parameter `name: FromContext[...]` takes the value of the field `name` of its namespace's context, unless
 its own section sets it.
 """
-WHERE = {
-    "data/datasets": ("dataset.format", "dataset"),
-    "encoders/node": ("dataset.node_encoder_name", "dataset"),
-    "encoders/edge": ("dataset.edge_encoder_name", "dataset"),
-    "encoders/positional": ("dataset.node_encoder_name, with a group posenc_<Name>", ""),
-    "models": ("model.type", "gt"),
-    "layers/local": ("gt.layer_type (and gnn.layer_type of model gnn)", "gt"),
-    "layers/attention": ("gt.layer_type", "gt"),
-    "layers/blocks": ("gt.layer_type, gnn.layer_type: complete layers", "gt"),
-    "heads": ("gnn.head", "gnn"),
-    "tasks/losses": ("model.loss_fun", "model"),
-    "tasks/metrics": ("custom_metrics", ""),
-    "train/optimizers": ("optim.optimizer", "optim"),
-    "train/schedules": ("optim.scheduler", "optim"),
-}
 
 
 def reference() -> str:
@@ -59,7 +42,7 @@ def reference() -> str:
             parts.append(f"## {group or 'Top level'}\n\n{_table(active, group)}")
     parts.append(f"## Accepted without effect\n\n{_inert()}")
     parts.append(COMPONENTS)
-    parts += [f"### {space}: `{key}`\n\n{_namespace(space, group)}" for space, (key, group) in WHERE.items()]
+    parts += [f"### {space}: `{key}`\n\n{_namespace(space)}" for space, (key, _) in SECTIONS.items()]
     parts.append(f"{CONTEXTS}\n{_contexts()}")
     return "\n".join(parts)
 
@@ -68,7 +51,7 @@ def _table(keys: dict[str, Key], group: str) -> str:
     rows = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
     for name, key in keys.items():
         full = f"{group}.{name}" if group else name
-        rows.append(f"| `{full}` | {_value(key.default)} | {_allowed(key)} | {_cell(key.help)} |")
+        rows.append(f"| `{full}` | {_value(key.default)} | {_cell(allowed_text(key))} | {_cell(key.help)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -84,7 +67,7 @@ def _inert() -> str:
     )
 
 
-def _namespace(namespace: str, group: str) -> str:
+def _namespace(namespace: str) -> str:
     lines = []
     for name in registry.names(namespace):
         component = registry.lookup(namespace, name)
@@ -93,30 +76,10 @@ def _namespace(namespace: str, group: str) -> str:
         text = f"the same as `{same}`" if same != name else _cell(summary)
         lines.append(f"- `{name}`: {text}")
         if same == name:
-            meanings = _meanings(component)
-            for key, declared in _keys(namespace, component, group):
-                about = f": {meanings[key]}" if key in meanings else ""
-                lines.append(f"    - `{key}` ({_value(declared.default)}){about}")
+            for entry in component_entries(namespace, component):
+                about = f": {_cell(entry.meaning)}" if entry.meaning else ""
+                lines.append(f"    - `{entry.name.rpartition('.')[2]}` ({_value(entry.key.default)}){about}")
     return "\n".join(lines) + "\n"
-
-
-def _keys(namespace: str, component: Any, group: str) -> list[tuple[str, Key]]:
-    if namespace == registry.POSITIONAL_ENCODERS:  # those of the schema stand in their groups above
-        name = component.registered_name
-        further = {} if f"posenc_{name}" in GROUPS else encoding_keys(name)
-        return [(key.partition(".")[2], declared) for key, declared in further.items()]
-    return list(component_keys(component).items()) if group else []
-
-
-def _meanings(component: Any) -> dict[str, str]:
-    """What docstrings say about parameters: of the component, of its base classes, and of dataclasses it takes."""
-    settings = {parameter.settings for parameter in registry.parameters(component).values() if parameter.settings}
-    meanings: dict[str, str] = {}
-    for documented in (*settings, *reversed(inspect.getmro(component))):
-        text = (documented.__doc__ or "") if documented is not object else ""
-        for section in ("Attributes", "Args"):
-            meanings |= _entries(inspect.cleandoc(text), section)
-    return meanings
 
 
 def _contexts() -> str:
@@ -126,37 +89,15 @@ def _contexts() -> str:
         contexts.setdefault(registry.context_class(namespace), []).append(namespace)
     parts = []
     for context, namespaces in contexts.items():
-        about = _entries(inspect.getdoc(context) or "", "Attributes")
-        rows = [f"- `{field.name}: {field.type}`: {about[field.name]}" for field in dataclasses.fields(context)]
+        about = docstring_entries(inspect.getdoc(context) or "", "Attributes")
+        rows = [f"- `{field.name}: {field.type}`: {_cell(about[field.name])}" for field in dataclasses.fields(context)]
         parts.append(f"`{context.__name__}`, for {', '.join(namespaces)}:\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
 
-def _entries(text: str, section: str) -> dict[str, str]:
-    """The entries of a section of a docstring: name -> meaning."""
-    body = re.split(r"\n(?=\S)", text.partition(f"{section}:\n")[2])[0]
-    entries = re.findall(r"^    (\w+): ((?:.|\n        )+)", body, re.MULTILINE)
-    return {name: _cell(" ".join(about.split())) for name, about in entries}
-
-
 def _value(value: object) -> str:
-    return "" if value == "" else "none" if value is None else f"`{value}`".replace("|", "\\|")
-
-
-def _allowed(key: Key) -> str:
-    if key.allowed is not None:
-        return ", ".join(str(value) for value in key.allowed)
-    if key.namespaces:
-        return "names of " + ", ".join(key.namespaces)
-    kind = key.kind.__name__ + (f" of {key.item.__name__}" if key.item else "")
-    return (
-        kind
-        + (f", at least {key.minimum:g}" if key.minimum is not None else "")
-        + (f", at most {key.maximum:g}" if key.maximum is not None else "")
-        + (" or none" if key.optional else "")
-    )
+    return "" if value == "" else "none" if value is None else _cell(f"`{value}`")
 
 
 def _cell(text: str) -> str:
-    named = re.sub(r":class:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
-    return named.replace("|", "\\|").replace("``", "`")
+    return without_roles(text).replace("|", "\\|")

@@ -27,7 +27,7 @@ class Item:
     Attributes:
         name: name in configurations and commands.
         about: one line.
-        source: paper, published table, licence.
+        source: paper, published table, licence; of a key its default and its type or values.
     """
 
     name: str
@@ -96,9 +96,19 @@ def sweeps() -> Iterator[Item]:
         yield Item(path.stem, _comment(path), f"results/published/{published[1]}.csv" if published else "")
 
 
+def keys() -> Iterator[Item]:
+    """A line per configuration key, with its default and what it may be."""
+    from graphbench.config.reference import allowed_text, key_entries
+
+    for entry in key_entries():
+        default = "none" if entry.key.default is None else repr(entry.key.default)
+        yield Item(entry.name, entry.meaning, f"{default}; {allowed_text(entry.key)}")
+
+
 TOPICS: dict[str, Callable[[], Iterator[Item]]] = {
     **{topic: functools.partial(components, namespaces) for topic, namespaces in NAMESPACES.items()},
     "datasets": datasets,
+    "keys": keys,
     "configs": configurations,
     "sweeps": sweeps,
 }

@@ -199,7 +199,7 @@ def _key(schema: Mapping[str, Key], name: str, where: str, value: Any) -> Key | 
     if owner:
         raise unknown(f"argument of {component}", argument, arguments, where)
     candidates, meant = _candidates(schema, name), our_key(name) or _elsewhere(schema, name)
-    error = unknown("configuration key", name, candidates, where, meant=meant, listed="docs/config-reference.md")
+    error = unknown("configuration key", name, candidates, where, meant=meant, listed="graphbench list keys")
     raise UserError(f"{error}{names_of_plug_ins(namespaces_of_group(group))}") if argument else error
 
 

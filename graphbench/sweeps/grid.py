@@ -30,7 +30,7 @@ def config_keys(section: LocatedValue, what: str, table: Sequence[str] = ()) -> 
             raise UserError(f"{value.where}: {what} has dotted keys ({key}.KEY: VALUE), received a mapping at '{key}'.")
         if "." not in key and key not in SCHEMA:
             top = [name for name in SCHEMA if "." not in name]
-            listed = "docs/config-reference.md"
+            listed = "graphbench list keys"
             raise unknown(f"key of {what}", key, [*table, *top], value.where, meant=our_key(key), listed=listed)
     return keys
 
