@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import get_args
 
 from graphbench.report.details import details, left_out
 from graphbench.report.figures import curves, overlays, scatters, sparsity
@@ -14,6 +15,7 @@ from graphbench.report.leaderboard import leaderboards
 from graphbench.report.markup import anchor, plain_list
 from graphbench.report.ranking import rankings
 from graphbench.tables.provenance import plug_in_notes
+from graphbench.tables.significance import Verdict
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("sort.js", "filter.js", "copy.js", "compare.js")
@@ -80,11 +82,10 @@ def page(configurations: Sequence[Configuration], *, title: str, limit: int) -> 
 
 def _filters(ordered: Sequence[Configuration]) -> str:
     """Filters of rows, figures and runs; without the script of the page everything is shown."""
-    states = [row.cell.status for row in ordered if row.cell]
-    lists = {
+    lists: dict[str, tuple[str, Sequence[str]]] = {
         "set": ("Data set", [row.dataset for row in ordered]),
         "group": ("Folder", [row.group for row in ordered]),
-        "status": ("Status", states),
+        "status": ("Status", [row.cell.status for row in ordered if row.cell]),
     }
     fields = [
         '<label>Words <input type="search" name="words" placeholder="a model, data set or split"></label>',
@@ -102,7 +103,7 @@ def _select(name: str, title: str, values: Sequence[str]) -> str:
 
 def _summary(ordered: Sequence[Configuration], found: Sequence[Board], missing: Sequence[str]) -> str:
     runs = sum(len(row.result.runs) for row in ordered)
-    judged = ("reproduced", "below", "above")
+    judged = get_args(Verdict)
     states = Counter(row.cell.status for row in ordered if row.cell and row.cell.status in judged)
     numbers = [
         (f"{runs:,}", "finished run" + "s" * (runs != 1)),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from graphbench.published.scales import Scale
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import RunRecord
 
 SIGNIFICANT = 0.05
+
+Verdict = Literal["reproduced", "below", "above"]
+"""Measured beside published: they differ by at most one published standard deviation plus 1 point; worse, better."""
 
 
 @dataclass(frozen=True)
@@ -20,19 +24,19 @@ class Comparison:
     Attributes:
         difference: measured minus published.
         deviations: difference in published standard deviations; None without one.
-        status: ``reproduced``: the two differ by at most one published standard deviation plus 1 point; ``below``,
-            ``above``: worse, better than that.
+        status: what that says.
     """
 
     difference: float
     deviations: float | None
-    status: str
+    status: Verdict
 
 
 def compare(scale: Scale, measured: float, published: float, std: float | None) -> Comparison:
     """Compares a measured mean with a published one, both in the published scale."""
     difference = measured - published
     tolerance = (std or 0.0) + scale.point(published)
+    status: Verdict
     if abs(difference) <= tolerance * (1 + 1e-9):
         status = "reproduced"
     else:

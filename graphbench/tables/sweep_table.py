@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from graphbench.config.settings import describe_differences
 from graphbench.errors import UserError, unknown
@@ -17,9 +18,16 @@ from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.tables.doubts import approximation_text, doubts
-from graphbench.tables.significance import Comparison, compare, paired, welch
+from graphbench.tables.significance import Comparison, Verdict, compare, paired, welch
 
 MAX_RANK = 3
+
+Status = Verdict | Literal["not run", "unfinished", "other configuration", "not published", "not comparable", "smaller"]
+"""Verdict of a comparison, or why there is none.
+
+``other configuration``: see :attr:`Cell.stale`; ``not comparable``: the runs lack the metric; ``smaller`` than the
+published experiment.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,8 @@ class Cell:
     validation: Mean | None = None
 
     @property
-    def status(self) -> str:
-        """Status of the comparison, or why there is none.
-
-        ``not run``, ``unfinished``, ``other configuration`` (see :attr:`stale`), ``not published``, ``not comparable``
-        (the runs lack the metric), ``smaller`` (than the published experiment).
-        """
+    def status(self) -> Status:
+        """Verdict of the comparison, or why there is none."""
         if self.stale:
             return "other configuration"
         if self.measured is None:

@@ -12,7 +12,7 @@ def test_every_key_stands_in_it_once_with_a_meaning_of_one_line() -> None:
     assert {name for name, key in SCHEMA.items() if not key.inert} <= set(names)
     assert not [entry.name for entry in entries if "\n" in entry.meaning or not entry.meaning]
     by_name = {entry.name: entry for entry in entries}
-    assert by_name["gt.SGFormer.combine"].meaning.startswith("`\"mean\"` of the heads")
+    assert by_name["gt.SGFormer.combine"].meaning.startswith('`"mean"` of the heads')
     assert by_name["posenc_HopMask.cutoff"].meaning, "of the encoder's transform"
     assert all(group in ("", *{name.partition(".")[0] for name in SCHEMA}) for _, group in SECTIONS.values())
 
@@ -32,5 +32,5 @@ def test_allowed_values_in_words(key: Key, text: str) -> None:
 
 
 def test_entries_of_a_docstring() -> None:
-    text = "A layer.\n\nArgs:\n    dim: width of\n        :class:`~a.b.Layer`.\n    heads: ``h``.\n\nRaises:\n    E: never."
+    text = "A.\n\nArgs:\n    dim: width of\n        :class:`~a.b.Layer`.\n    heads: ``h``.\n\nRaises:\n    E: never."
     assert docstring_entries(text, "Args") == {"dim": "width of `Layer`.", "heads": "`h`."}
