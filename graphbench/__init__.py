@@ -2,7 +2,7 @@
 
 A few functions are enough to use it from Python; they are imported when they are asked for::
 
-    config = graphbench.load_config("configs/quickstart.yaml", ["optim.max_epoch", "2"])
+    config = graphbench.load_config("configs/quickstart.yaml", {"optim.max_epoch": 2})
     model = graphbench.build_model(config)
     line = graphbench.run(config)
     loaded = graphbench.encode(config, graphbench.read_data(config))

@@ -80,6 +80,8 @@ def run(
         RunFailed: a run failed; its state is kept.
         Interrupted: stopped from outside; the state is kept.
     """
+    if not isinstance(config, Config):
+        raise TypeError(f"run takes what load_config returns, received {type(config).__name__}")
     stop = StopRequest()
     with stop.at_once():
         checked = check(config, repeat=repeat, only=only, overwrite=overwrite, together=together, keep_data=True)

@@ -85,3 +85,8 @@ def test_threads_that_wait_sleep_soon_unless_somebody_chose(given: dict[str, str
         [sys.executable, "-c", program], env=clean | given, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(kept)
+
+
+def test_run_takes_a_loaded_configuration() -> None:
+    with pytest.raises(TypeError, match=r"run takes what load_config returns, received str"):
+        graphbench.run("configs/quickstart.yaml")  # type: ignore[arg-type]

@@ -37,19 +37,25 @@ _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
 def load_config(
-    path: str | Path, overrides: Sequence[Any] = (), *, places: Mapping[str, str] = MappingProxyType({})
+    path: str | Path,
+    overrides: Sequence[Any] | Mapping[str, Any] = (),
+    *,
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
         path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
-        overrides: ``[key, value, key, value, ...]``, dotted keys, values written as in YAML or as Python's.
+        overrides: ``{key: value}``, or ``[key, value, key, value, ...]`` as on a command line: dotted keys, values
+            written as in YAML or as Python's.
         places: ``file:line`` of those that come from a file (a sweep), not from the command line.
 
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.
     """
     path = shipped.configuration(path)
+    if isinstance(overrides, Mapping):
+        overrides = [word for pair in overrides.items() for word in pair]
     leaves: Leaves = {}
     read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:

@@ -220,12 +220,10 @@ def parse_overrides(words: Sequence[Any], places: Mapping[str, str]) -> Leaves:
         places: ``file:line`` of the keys that do not come from the command line.
 
     Raises:
-        UserError: one text or a mapping, a key without value, or joined to it by ``=``.
+        UserError: one text, a key without value, or joined to it by ``=``.
     """
-    if isinstance(words, str | Mapping):
-        raise UserError(
-            f"{COMMAND_LINE}: overrides are a list, [key, value, key, value, ...]; received {type(words).__name__}."
-        )
+    if isinstance(words, str):
+        raise UserError(f"{COMMAND_LINE}: overrides are a mapping or [key, value, key, value, ...], received a text.")
     overrides = list(map(str, words))
     for word in overrides[::2]:
         key, equals, setting = word.partition("=")

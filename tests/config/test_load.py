@@ -161,9 +161,9 @@ def test_overrides_of_python(write) -> None:
     assert (tree.gt.layers, tree.optim.base_lr, list(tree.optim.steps)) == (3, 1e-05, [3, 4])
     assert tree.dataset.split_seed is None
     assert tree.wandb.use is True
-    for other in ("gt.layers 3", {"gt.layers": 3}):
-        with pytest.raises(UserError, match=r"overrides are a list, \[key, value, .*; received (str|dict)"):
-            load_config(write(BASE), other)
+    assert load_config(write(BASE), dict(zip(words[::2], words[1::2], strict=True))).tree == tree
+    with pytest.raises(UserError, match=r"overrides are a mapping or \[key, value, .*, received a text"):
+        load_config(write(BASE), "gt.layers 3")
 
 
 @pytest.mark.parametrize("text", ["50", "off", "1.50", "2026-11-28"])
