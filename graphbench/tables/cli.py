@@ -23,10 +23,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,6 +108,17 @@ def configurations(folders: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
+@dataclass(frozen=True)
+class _ModelRuns:
+    """Runs of one configuration, with the labels that its row may have, the shortest first."""
+
+    labels: tuple[str, ...]
+    dataset: str
+    split: str
+    folder: Path
+    result: Aggregate
+
+
 def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[CellSpec]:
     """Cells of a table of models by data sets, from run folders alone.
 
@@ -122,7 +133,7 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
     Raises:
         UserError: no finished run in the folders, or in that of the baseline; several models in one cell of that.
     """
-    rows: list[tuple[tuple[str, ...], str, str, Path, Aggregate]] = []
+    found: list[_ModelRuns] = []
     of_baseline = [] if baseline is None else configurations([baseline])
     for folder in dict.fromkeys([*configurations(folders), *of_baseline]):
         result = aggregate(folder)
@@ -131,34 +142,36 @@ def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[C
         elif result.runs:
             dataset = result.runs[0].data.name or "unnamed data"
             split = "; ".join(Provenance.of(result.runs).split)
-            names: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
-            names = (str(baseline),) if folder in of_baseline else names
-            rows.append((names, dataset, split, folder, result))
-    if not rows:
+            labels: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
+            labels = (str(baseline),) if folder in of_baseline else labels
+            found.append(_ModelRuns(labels, dataset, split, folder, result))
+    if not found:
         absent = [f"{folder}: {_nothing(folder)}" for folder in folders if not folder.exists()]
         raise UserError(" ".join(absent) or f"no finished run below {', '.join(map(str, folders))}.")
     if baseline is not None:
-        _check_baseline(baseline, [(*row[1:3], row[4].config) for row in rows if row[3] in of_baseline])
-    splits = {dataset: {row[2] for row in rows if row[1] == dataset} for _, dataset, *_ in rows}
-    taken = Counter((name, dataset, split) for names, dataset, split, *_ in rows for name in set(names))
+        _check_baseline(baseline, [each for each in found if each.folder in of_baseline])
+    splits = {name: {each.split for each in found if each.dataset == name} for name in {each.dataset for each in found}}
+    taken = Counter((label, each.dataset, each.split) for each in found for label in set(each.labels))
     specs = []
-    for names, dataset, split, folder, result in rows:
-        label = next((name for name in names if taken[name, dataset, split] == 1), names[-1])
-        column = dataset if len(splits[dataset]) == 1 else f"{dataset}, {split}"
-        specs.append(CellSpec(label, column, dataset, folder, tuple(run.run_id for run in result.runs)))
+    for each in found:
+        free = (label for label in each.labels if taken[label, each.dataset, each.split] == 1)
+        column = each.dataset if len(splits[each.dataset]) == 1 else f"{each.dataset}, {each.split}"
+        run_ids = tuple(run.run_id for run in each.result.runs)
+        specs.append(CellSpec(next(free, each.labels[-1]), column, each.dataset, each.folder, run_ids))
     return specs
 
 
-def _check_baseline(folder: Path, rows: Sequence[tuple[str, str, str]]) -> None:
+def _check_baseline(folder: Path, found: Sequence[_ModelRuns]) -> None:
     """Refuses a baseline without runs, or with several configurations for a data set and split."""
-    if not rows:
+    if not found:
         raise UserError(f"--baseline {folder}: no finished run below it.")
     first: dict[tuple[str, str], str] = {}
-    for dataset, split, config in rows:
-        other = first.setdefault((dataset, split), config)
+    for each in found:
+        config = each.result.config
+        other = first.setdefault((each.dataset, each.split), config)
         if other != config:
             raise UserError(
-                f"--baseline {folder}: has several models of {dataset}, {other} and {config}; name one, e.g. "
+                f"--baseline {folder}: has several models of {each.dataset}, {other} and {config}; name one, e.g. "
                 f"{folder / other}."
             )
 
@@ -222,7 +235,7 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
     table = sweep_table(
         sweep.name, specs, published=sweep.published, baseline=options.baseline, number_format=number_format
     )
-    return dataclasses.replace(table, notes=tuple(notes))
+    return replace(table, notes=tuple(notes))
 
 
 def _is_folder(baseline: str | None) -> bool:
