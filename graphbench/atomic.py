@@ -21,10 +21,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of ``path`` when the block ends without an exception.
 
     After an exception ``path`` is as it was before; after a power cut it has the old or the new content, never both.
+    A link stays one, to a file with the new content; a device or a pipe is written to.
 
     Args:
         path: the file to write; its folder must exist.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve() if path.is_symlink() else path
     with temporary(path) as made:
         with made.open("xb") as file:
             _remove_abandoned(path, made)

@@ -97,9 +97,9 @@ def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
             return
         for name, content in _files(config, loaded).items():
             directory.keep(name, content)
-        record = _begin(parts, inputs, group, resumes=decision == "resume")
+        record = _begin(parts, inputs, directory, group, resumes=decision == "resume")
         with directory.recorded(record) as ended:
-            ended((yield from _outcome(parts, schedule, settings, inputs, group)))
+            ended((yield from _outcome(parts, schedule, settings, inputs, directory, group)))
 
 
 def _files(config: Config, loaded: LoadedDataset) -> dict[str, bytes]:
@@ -149,9 +149,9 @@ def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> Non
         )
 
 
-def _begin(parts: Parts, inputs: RunInputs, group: RunGroup, *, resumes: bool) -> RunRecord:
+def _begin(parts: Parts, inputs: RunInputs, directory: RunDirectory, group: RunGroup, *, resumes: bool) -> RunRecord:
     """Says what is trained, and on what; seeds the process. The record of the run."""
-    config, fabric, directory = parts.config, parts.fabric, group.checked.directory(inputs.run)
+    config, fabric = parts.config, parts.fabric
     run, info = inputs.run, parts.info
     logger.info(
         "%s: %s, %s-level %s, split %s; %s, %s parameters, on %s%s",
@@ -206,10 +206,15 @@ def _title(config: Config, inputs: RunInputs) -> str:
 
 
 def _outcome(
-    parts: Parts, schedule: Schedule, settings: TrainerSettings, inputs: RunInputs, group: RunGroup
+    parts: Parts,
+    schedule: Schedule,
+    settings: TrainerSettings,
+    inputs: RunInputs,
+    directory: RunDirectory,
+    group: RunGroup,
 ) -> Turns[Outcome]:
     """Does what ``train.mode`` stands for."""
-    config, fabric, directory = parts.config, parts.fabric, group.checked.directory(inputs.run)
+    config, fabric = parts.config, parts.fabric
     mode = config.tree.train.mode
     if mode in INFERENCE_MODES:
         assert parts.pretrained is not None

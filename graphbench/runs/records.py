@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -32,6 +33,7 @@ from graphbench.runs.record import RunRecord
 PACKED = ".jsonl"
 CONFIGURATIONS = ".configurations.jsonl"
 _Contents = dict[str, dict[str, Any]]
+logger = logging.getLogger("graphbench")
 
 
 class RecordSource(ABC):
@@ -281,6 +283,15 @@ def _lines(file: Path, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield content
 
 
+def _packed_beside_runs(file: Path) -> Collection[str]:
+    """Configurations of a file that was found, not named; none, with a warning, where it is something else."""
+    try:
+        return _by_config(file)
+    except UserError as error:
+        logger.warning("not read, since it holds no records: %s", error)
+        return ()
+
+
 def _by_config(file: Path) -> dict[str, _Contents]:
     return _grouped(file, file.stat().st_mtime_ns)
 
@@ -305,7 +316,7 @@ def _walk(root: Path, entered: list[Path] | None = None) -> Iterator[Path]:
     with os.scandir(root) if root.is_dir() else nullcontext(()) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(PACKED) and not entry.name.endswith(CONFIGURATIONS) and entry.is_file():
-                yield from (root / entry.name / config for config in _by_config(root / entry.name))
+                yield from (root / entry.name / config for config in _packed_beside_runs(root / entry.name))
             elif ".old-" not in entry.name and entry.name[0] != "." and entry.is_dir():
                 if os.path.isfile(f"{entry.path}/record.json"):
                     has_run = True

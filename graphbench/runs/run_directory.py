@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -28,7 +29,7 @@ from typing import Any, Literal
 
 from graphbench import atomic
 from graphbench.config.settings import describe_differences
-from graphbench.errors import Interrupted, Pruned, RunInUse, UserError
+from graphbench.errors import Interrupted, Pruned, RunFailed, RunInUse, UserError
 from graphbench.runs.identity import CONFIGURATION, PLUG_IN, RunIdentity, described
 from graphbench.runs.record import Outcome, RunRecord
 from graphbench.vocabulary import SPLITS
@@ -53,6 +54,7 @@ class RunDirectory:
         self.record_file = self.path / "record.json"
         self.log_file = self.path / "logging.log"
         self.writer = writer
+        self._handle: int | None = None  # of the folder while it is open
 
     @property
     def record(self) -> RunRecord | None:
@@ -166,8 +168,39 @@ class RunDirectory:
             with atomic.locked(self.config_dir):
                 atomic.sweep(self.config_dir)
                 atomic.write_text(self.config_dir / "config.yaml", config_text)
-            with self._log():
+            with self._held(), self._log():
                 yield decision
+
+    def check_in_place(self) -> None:
+        """Refuses to write where another folder, or none, has taken the place of the one that was opened.
+
+        Who deletes or renames it takes the lock along: another process may work under its name.
+
+        Raises:
+            RunFailed: it was deleted or renamed.
+        """
+        if self._handle is None:
+            return
+        try:
+            in_place = os.path.samestat(os.fstat(self._handle), os.stat(self.path))
+        except OSError:
+            in_place = False
+        if not in_place:
+            raise RunFailed(
+                f"{self.path}: the folder was deleted or renamed while the run was going on; nothing more is written. "
+                "Give it its name back and the run goes on where its last checkpoint was, or train it again."
+            )
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        with suppress(OSError):  # Windows opens no folder, and renames none that is in use
+            self._handle = os.open(self.path, os.O_RDONLY)
+        try:
+            yield
+        finally:
+            if self._handle is not None:
+                os.close(self._handle)
+            self._handle = None
 
     def keep(self, name: str, content: bytes) -> None:
         """Keeps a file that the run was made of beside its ``config.yaml``, where loading that finds it.
@@ -198,7 +231,7 @@ class RunDirectory:
         try:
             yield outcomes.append
         except BaseException as error:
-            with suppress(OSError):  # on a full disk the record stays "running", which resumes, too
+            with suppress(OSError, RunFailed):  # on a full disk the record stays "running", which resumes, too
                 self._write(record.end(_status(error), str(error) or type(error).__name__))
             raise
         (outcome,) = outcomes
@@ -206,6 +239,7 @@ class RunDirectory:
 
     def _write(self, record: RunRecord) -> None:
         if self.writer:
+            self.check_in_place()
             record.write(self.record_file)
 
     @property

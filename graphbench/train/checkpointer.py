@@ -12,13 +12,14 @@ import pickle
 import time
 import zipfile
 from collections.abc import Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from graphbench import atomic
-from graphbench.errors import UserError, first_line
+from graphbench.errors import UserError, first_line, is_out_of_memory
 from graphbench.runs.identity import RunIdentity, described
 from graphbench.runs.record import RunRecord
 from graphbench.runs.run_directory import RunDirectory
@@ -41,12 +42,14 @@ class Checkpointer:
         settings: ``ckpt_seconds`` and ``ckpt_best``.
 
     Attributes:
+        next: path of a checkpoint that is about to become the latest.
         last: path of the latest checkpoint.
         previous: path of the one before.
         best: path of the best model.
     """
 
     def __init__(self, run: RunDirectory, fabric: Fabric, settings: TrainerSettings) -> None:
+        self.next = run.ckpt / "next.ckpt"
         self.last = run.ckpt / "last.ckpt"
         self.previous = run.ckpt / "previous.ckpt"
         self.best = run.ckpt / "best.ckpt"
@@ -83,6 +86,7 @@ class Checkpointer:
             self._best_epoch = best["epoch"]
 
     def _replace(self, path: Path, content: dict[str, Any]) -> None:
+        self._run.check_in_place()
         path.parent.mkdir(parents=True, exist_ok=True)
         record = self._run.record
         facts = {"format": FORMAT, "run": None if record is None else vars(record.own_identity)}
@@ -94,12 +98,11 @@ class Checkpointer:
         best = content.get("best")
         if best is not None:
             self.save_best(best)
-        waiting = self.last.with_name("next.ckpt")
-        self._replace(waiting, content)
-        # Killed between the next two lines: there is no last.ckpt, and previous.ckpt is taken.
+        self._replace(self.next, content)
+        # Killed behind one of these lines, whatever is complete and newest is found by _latest().
         if self.last.is_file():
             self.last.replace(self.previous)
-        waiting.replace(self.last)
+        self.next.replace(self.last)
         atomic.sync_folder(self.last.parent)
 
     def load(self) -> tuple[Path, dict[str, Any]] | None:
@@ -110,20 +113,23 @@ class Checkpointer:
 
         Raises:
             UserError: a checkpoint in a format of another version.
+            OSError: the latest file may not, or cannot be read now, which says nothing about its content.
         """
         latest = self._latest() if self._fabric.is_global_zero else None
         return self._fabric.broadcast(latest)
 
     def _latest(self) -> tuple[Path, dict[str, Any]] | None:
         damaged = False
-        for path in (self.last, self.previous):
+        for path in (self.next, self.last, self.previous):
             if not path.is_file():
                 continue
             try:
                 content = read_checkpoint(path)
                 check_run(content, self._run.record)
             except DAMAGED as error:
-                aside = path.with_name(path.name + ".damaged")
+                if is_out_of_memory(error) or (isinstance(error, OSError) and error.errno is not None):
+                    raise
+                aside = _free(path.with_name(path.name + ".damaged"))
                 logger.warning(
                     "%s is damaged (%s); renamed to %s, trying an older state.", path, first_line(error), aside.name
                 )
@@ -141,6 +147,12 @@ class Checkpointer:
         elif (record := self._run.record) is not None and record.resumed:
             logger.warning("%s: it had ended before its first checkpoint, the run begins again.", self._run.path)
         return None
+
+
+def _free(path: Path) -> Path:
+    """The path, or with the first number behind it that nothing has."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain((path,), numbered) if not each.exists())
 
 
 def check_run(content: Mapping[str, Any], record: RunRecord | None) -> None:
