@@ -236,14 +236,21 @@ def _calls_module(frame: FrameType) -> bool:
 
 
 def _is_own(frame: FrameType) -> bool:
-    file = Path(frame.f_code.co_filename).resolve()
+    file = _resolved(frame.f_code.co_filename)
     return not file.is_relative_to(_PACKAGE) and not _places.isdisjoint([file, *file.parents])
+
+
+def _resolved(file: str | Path) -> Path:
+    try:
+        return Path(file).resolve()
+    except OSError:  # a relative name, in a working directory that was deleted
+        return Path(file)
 
 
 def _is_users(frame: FrameType) -> bool:
     """Whether a frame is of a plug-in or a module that a user has put beside it: neither ours nor installed."""
     file = Path(frame.f_code.co_filename)
-    ours = file.resolve().is_relative_to(_PACKAGE)
+    ours = _resolved(file).is_relative_to(_PACKAGE)
     return _is_own(frame) or not (ours or _is_installed(file) or file.suffix != ".py")
 
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("graphbench")
 
+MOST_RUNS = 10_000
+"""Runs of one command; each has a folder."""
+
 MOST_MODULES = 100_000
 """Most modules of a model: the deepest published ones have a thousand."""
 
@@ -292,8 +295,8 @@ def planned_runs(config: Config, repeat: int) -> list[Run]:
         UserError: repeated less than once, or over splits and over seeds at once.
     """
     tree = config.tree
-    if repeat < 1:
-        raise UserError(f"repeat must be at least 1, received {repeat}.")
+    if not 1 <= repeat <= MOST_RUNS:
+        raise UserError(f"repeat must be at least 1 and at most {MOST_RUNS:,}, received {repeat:,}.")
     if not tree.run_multiple_splits:
         return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
     if repeat != 1:

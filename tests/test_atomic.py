@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,21 @@ def test_text_is_written_and_replaced(tmp_path: Path) -> None:
     atomic.write_text(path, "two")
     assert path.read_text() == "two"
     assert os.listdir(path.parent) == ["a.txt"]
+
+
+def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    link, target, pipe = tmp_path / "link", tmp_path / "target", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    atomic.write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as threads:
+        read = threads.submit(pipe.read_text)
+        atomic.write_text(pipe, "text")
+        assert read.result(30) == "text"
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

@@ -59,7 +59,7 @@ def test_one_thread_trains_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert experiment.run(config, reporters=[reporter]) is not None
     assert isinstance(told[0], UserError)
     assert "another thread of this process is training" in str(told[0])
-    with pytest.raises(UserError, match="repeat must be at least 1, received 0"):
+    with pytest.raises(UserError, match="repeat must be at least 1 and at most 10,000, received 0"):
         graphbench.run(config, repeat=0)
 
 

@@ -104,10 +104,16 @@ def load_config(
             f"{origin['name_tag']}: name_tag is a part of the run folder's name, not a path or several lines, "
             f"received {tag!r}."
         )
+    name = base + (f"-{tag}" if tag else "")
+    if ".old-" in name or name.startswith("."):
+        raise UserError(
+            f"{origin.get('name_tag', path) if tag else path}: the runs would be called {name}, and folders with a "
+            "leading dot or .old- in their name are those of hidden runs, or moved aside. Choose another name."
+        )
     splits = tree.run_multiple_splits
     if len(set(splits)) < len(splits):
         raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
-    return Config(base + (f"-{tag}" if tag else ""), tree, origin, tuple(notices), code, str(path))
+    return Config(name, tree, origin, tuple(notices), code, str(path))
 
 
 def _base_name(path: Path, leaves: Leaves) -> str:

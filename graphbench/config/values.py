@@ -15,6 +15,8 @@ from graphbench.registry import UNSET, Parameter
 
 MOST_STEPS = 10_000
 """Columns of an encoding: more are a typing mistake."""
+_MOST_DIGITS = 300
+"""Python turns neither longer texts (4,300) nor larger integers (1e308) into every kind of number."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _RANGE = re.compile(r"\s*range\(\s*(-?\d+)\s*(?:,\s*(-?\d+)\s*)?(?:,\s*(-?\d+)\s*)?\)\s*")
 _NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string", list: "a list"}
@@ -40,6 +42,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         return None
     if value is None and kind is str:
         return _text_of_null(key, name, where)
+    if kind in (int, float) and _is_huge(value):
+        raise UserError(f"{where}: {name} received a number of more than {_MOST_DIGITS} digits.")
     if isinstance(value, str) and kind in (int, float) and _NUMBER.fullmatch(value.strip()):
         value = float(value) if kind is float or not re.fullmatch(r"[-+]?\d+", value.strip()) else int(value)
     if kind is float and isinstance(value, str) and value.strip().lower() in ("inf", ".inf", "-inf", "-.inf"):
@@ -131,3 +135,9 @@ def _mismatch(key: Key, value: Any, name: str, where: str) -> UserError:
     if key.kind is list and isinstance(value, str):
         allowed = f" Write [{value}]."
     return UserError(f"{where}: {name} must be {_NAMES[key.kind]}, received {received}.{allowed}")
+
+
+def _is_huge(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) > _MOST_DIGITS
+    return isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS

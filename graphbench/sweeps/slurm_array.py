@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from graphbench import atomic
-from graphbench.errors import Interrupted
+from graphbench.errors import Interrupted, UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.run_spec import RunResult, Spec
 from graphbench.sweeps.worker import execute, read_spec, written
@@ -63,17 +64,29 @@ class ArrayFolder:
 
     def keys(self) -> tuple[list[tuple[str, str]], int]:
         """The keys of the runs, and how many runs a job has."""
-        content = json.loads(self.tasks_file.read_text())
+        content = self._content()
         return [(folder, number) for folder, number in content["keys"]], content["runs"]
 
     def specs(self, job: int) -> dict[int, Spec]:
         """The runs of one job, by their index in the array."""
-        content = json.loads(self.tasks_file.read_text())
+        content = self._content()
         start = job * content["runs"]
         return {
             index: read_spec(plain)
             for index, plain in enumerate(content["tasks"][start : start + content["runs"]], start)
         }
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(self.tasks_file.read_text())
+            if {"runs", "keys", "tasks"} <= content.keys():
+                return content
+        except (OSError, ValueError, AttributeError):
+            pass
+        raise UserError(
+            f"{self.tasks_file}: missing or damaged, so that it is unknown which runs its jobs have. When none of them "
+            f"is in the queue any more, remove {self.path} and submit the sweep again; what is finished is kept."
+        )
 
     def result(self, index: int) -> RunResult | None:
         """Result of a run, None: not yet."""
@@ -117,7 +130,12 @@ def main(arguments: Sequence[str]) -> int:
     """Trains the runs of this job; returns 0 where all of them have ended, well or not."""
     (path,) = arguments
     folder = ArrayFolder(Path(path))
-    specs = folder.specs(int(os.environ["SLURM_ARRAY_TASK_ID"]))
+    if "SLURM_ARRAY_TASK_ID" not in os.environ:
+        raise UserError(f"{folder.script} is started by sbatch, which says which of its jobs this one is.")
+    number = int(os.environ["SLURM_ARRAY_TASK_ID"])
+    specs = folder.specs(number)
+    if not specs:
+        raise UserError(f"{folder.tasks_file}: there is no job {number}; was it written anew for another sweep?")
     signals, comes_further = _SignalHandler(), False
     try:
         for index, spec in specs.items():

@@ -19,6 +19,7 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.registry import register
 from graphbench.transforms.algorithms.dense_blocks import MAX_NODES, Stack, StackTransform
+from graphbench.transforms.algorithms.graph_seed import graph_seed
 from graphbench.transforms.algorithms.krylov import SparseLaplacian
 from graphbench.transforms.algorithms.large_graphs import LargeGraph, columns_at_a_time
 from graphbench.transforms.base import Level
@@ -49,11 +50,11 @@ class EffectiveResistance(StackTransform):
 
     Conventions (Exphormer's unless it says ours):
         - The first K edges are all that the original keeps, although distances then are too small.
-        - Random numbers of a graph are drawn from its number in the store (ours; the original fails there).
+        - Random numbers of a graph are drawn from its nodes and edges (ours; the original fails there).
         - Directed graphs are made undirected for L (ours), see :class:`LaplacianPE`; a graph without edges has zeros.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     outputs: ClassVar[tuple[str, ...]] = ("embedding",)
     large_from: int | None = MAX_NODES + 1
 
@@ -73,14 +74,15 @@ class EffectiveResistance(StackTransform):
         embedding, size = out["embedding"], stack.rows.shape[1]
         _, cells = stack.edges
         block, pair = cells // size**2, cells % size**2
-        for b, (graph, nodes) in enumerate(zip(stack.graphs.tolist(), stack.rows, strict=True)):
+        for b, nodes in enumerate(stack.rows):
             ends, inverse = pair[block == b], stack.pseudo_inverse[b]
             rows = self._num_rows(len(ends))
             if rows >= size / 2:
                 ends = ends[: embedding.shape[1]]
             drop = (inverse[:, ends % size] - inverse[:, ends // size]) * math.sqrt(0.5)  # (n, edges)
             if rows < size / 2:
-                random = torch.Generator().manual_seed(graph)
+                seed = graph_seed(torch.stack([ends // size, ends % size]).numpy(), size)
+                random = torch.Generator().manual_seed(seed)
                 drop = drop @ torch.randn(len(ends), rows, generator=random, dtype=drop.dtype) / rows**0.5
             embedding[nodes, : drop.shape[1]] = drop.to(embedding.dtype)
 
@@ -90,7 +92,7 @@ class EffectiveResistance(StackTransform):
         rows = self._num_rows(ends.shape[1])
         laplacian = SparseLaplacian(graph.laplacian("none"))
         if rows < graph.size / 2:
-            blocks = random_potentials(laplacian, rows, graph.number)
+            blocks = random_potentials(laplacian, rows, graph_seed(ends, graph.size))
         else:
             blocks = _drops(laplacian, ends[:, : embedding.shape[1]])
         for first, solved in blocks:

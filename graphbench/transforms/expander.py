@@ -19,7 +19,8 @@ from graphbench.data.files.progress import report
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least, check_one_of
 from graphbench.registry import register
-from graphbench.transforms.base import Input, Level, Transform
+from graphbench.transforms.algorithms.graph_seed import graph_seed
+from graphbench.transforms.base import Level, Transform
 
 COMPLETE = 10
 """Up to this many nodes the expander is the complete graph."""
@@ -44,7 +45,7 @@ class Expander(Transform):
             of the list that holds every node d times; ``Hamiltonian``: the two directions of d random cycles through
             all nodes, which joins no node to itself. ``Random-d2`` is another spelling of ``Random-d-2``.
         max_num_iters: draws per graph.
-        seed: seed of the draws. A graph's expander depends on the seed, its number in the store and its size only.
+        seed: seed of the draws. A graph's expander depends on the seed, its nodes and its edges only.
 
     Returns:
         ``index`` (2, M) int32 numbered inside each graph, ``ptr`` (G+1,). M = 2 d n per graph, n (n - 1) for one of up
@@ -55,9 +56,8 @@ class Expander(Transform):
     better expanders than they are, disconnected ones among them; here the gap is that of the graph itself.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     outputs: ClassVar[tuple[str, ...]] = ("index", "ptr")
-    reads: ClassVar[tuple[Input, ...]] = ()
     level: Level = "edge_set"
 
     def __init__(
@@ -83,22 +83,24 @@ class Expander(Transform):
         done = 0
         for size in np.unique(sizes).tolist():
             members = np.flatnonzero(sizes == size)
-            for graph, pairs in self._of_size(size, members):
+            for graph, pairs in self._of_size(size, members, store):
                 index[:, ptr[graph] : ptr[graph + 1]] = pairs
                 done += pairs.shape[1]
                 report(done, index.shape[1])
         return {"index": torch.from_numpy(index), "ptr": torch.from_numpy(ptr)}
 
-    def _of_size(self, size: int, graphs: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def _of_size(self, size: int, graphs: np.ndarray, store: GraphStore) -> Iterator[tuple[int, np.ndarray]]:
         """The number and the pairs (2, m) of every graph of one size."""
         if size <= COMPLETE:
             pairs = np.array([(s, t) for s in range(size) for t in range(size) if s != t], dtype=np.int32)
             yield from ((graph, pairs.reshape(-1, 2).T) for graph in graphs.tolist())
             return
+        edge_index, edge_ptr = store.edge_index.numpy(), store.edge_ptr.tolist()
         together = max(1, _CELLS // size**2) if size <= _DENSE else 1
         for start in range(0, len(graphs), together):
             chunk = graphs[start : start + together].tolist()
-            streams = [np.random.default_rng([self.seed, graph]) for graph in chunk]
+            edges = [edge_index[:, edge_ptr[graph] : edge_ptr[graph + 1]] for graph in chunk]
+            streams = [np.random.default_rng([self.seed, graph_seed(each, size)]) for each in edges]
             drawn = expanders(size, self.degree, self.algorithm, self.max_num_iters, streams)
             yield from zip(chunk, drawn)
 

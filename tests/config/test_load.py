@@ -212,6 +212,24 @@ def test_numbers_written_as_text_become_numbers(write) -> None:
     assert tree.optim.max_epoch == 12
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "'" + "9" * 5000 + "'", "-" + "9" * 301])
+@pytest.mark.parametrize("key", ["base_lr", "max_epoch"])
+def test_numbers_of_many_digits_are_one_message(write, key: str, number: str) -> None:
+    with pytest.raises(UserError, match=rf"x\.yaml:2: optim.{key} received a number of more than 300 digits"):
+        load_config(write(f"optim:\n  {key}: {number}\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("x.yaml", ["name_tag", "a.old-1"]), (".x.yaml", []), ("x.old-2.yaml", [])]
+)
+def test_names_that_tables_do_not_look_into_are_refused(write, name: str, words: list[str]) -> None:
+    path = write(BASE)
+    other = path.with_name(name)
+    other.write_text(path.read_text())
+    with pytest.raises(UserError, match=r"the runs would be called .*Choose another name"):
+        load_config(other, words)
+
+
 def test_own_sections_are_completed_from_the_signature(write) -> None:
     config = load_config(write("gt:\n  layer_type: GCN+SGFormer\n  SGFormer:\n    norm: l2\n"))
     own = config.component_args("gt", "SGFormer")

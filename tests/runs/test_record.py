@@ -59,6 +59,30 @@ def test_what_is_no_record(tmp_path: Path, text: str) -> None:
     assert RunRecord.read(tmp_path / "record.json") is None
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("settings", None), ("inputs", []), ("environment", None), ("params", "x"), ("ended", 5), ("curves", None)],
+)
+def test_a_field_of_another_type_is_no_record(field: str, value: object) -> None:
+    content = json.loads(make().to_json())
+    assert RunRecord.from_json(json.dumps(content))
+    with pytest.raises(ValueError, match=f"not a run record: {field} is of type "):
+        RunRecord.from_json(json.dumps({**content, field: value}))
+    score = {"split": "test", "name": "loss", "value": "0.5", "maximize": False, "count": 3}
+    with pytest.raises(ValueError, match=r"not a run record: a score of 'loss' is '0.5'"):
+        RunRecord.from_json(json.dumps({**content, "scores": [score]}))
+
+
+def test_a_record_whose_checksum_was_taken_off_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    make(curves={"val": "0" * 64}).write(file)
+    content = json.loads(file.read_text())
+    assert RunRecord.read(file) is not None
+    del content["checksum"]
+    file.write_text(json.dumps(content))
+    assert RunRecord.read(file) is None
+
+
 def test_resuming_keeps_the_start_and_counts() -> None:
     first = make(started="2020-01-01T00:00:00+00:00")
     again = make(previous=first.end("interrupted"))

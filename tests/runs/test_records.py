@@ -176,6 +176,15 @@ def test_sources_of_a_folder_at_any_height(runs: Path) -> None:
     assert record_source(runs / "gcn").run_ids() == ["0", "2", "3", "10"]
 
 
+def test_files_of_others_below_a_folder_are_told_and_left_alone(runs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    known = [source.path for source in record_sources(runs)]
+    (runs / "notes.jsonl").write_text('{"a": 1}\n')
+    assert [source.path for source in record_sources(runs)] == known
+    assert "not read, since it holds no records:" in caplog.text
+    with pytest.raises(UserError, match=r"notes.jsonl:1: lacks path, config, config_hash"):
+        record_sources(runs / "notes.jsonl")
+
+
 def test_links_lead_to_what_was_moved_to_another_disk(runs: Path, tmp_path: Path) -> None:
     expected = [source.config for source in record_sources(runs)]
     first, second = expected

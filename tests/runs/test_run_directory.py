@@ -112,6 +112,31 @@ def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
     assert aside.name.startswith("1.old-")
 
 
+@pytest.mark.parametrize("change", ["delete", "rename", "replace", "nothing"])
+def test_a_folder_that_is_deleted_or_renamed_under_its_run(tmp_path: Path, change: str) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+
+    def work() -> Outcome:
+        if change == "delete":
+            shutil.rmtree(tmp_path / "c")
+        elif change != "nothing":
+            run.path.rename(tmp_path / "mine")
+        if change == "replace":
+            run.path.mkdir()
+        return OUTCOME
+
+    if change == "nothing":
+        assert enter(run, work=work) == "fresh"
+        return
+    with pytest.raises(RunFailed, match=r"c/0: the folder was deleted or renamed while the run was going on"):
+        enter(run, work=work)
+    assert not run.record_file.exists(), "nothing is written where another run may be"
+    run.check_in_place()  # of a folder that is not open nothing is asked
+    if change == "rename":
+        (tmp_path / "mine").rename(run.path)
+        assert enter(run) == "resume"
+
+
 def test_overwriting_renames_aside(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path, "c", 0)
     enter(run)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from graphbench.errors import UserError
-from graphbench.sweeps import read_sweep
+from graphbench.sweeps import read_sweep, slurm_array
 from graphbench.sweeps.cli import main
 from graphbench.sweeps.plan import plan
 from graphbench.sweeps.run_spec import RunResult, RunSpec
@@ -140,6 +140,23 @@ def test_specifications_and_results_survive_the_disk(tmp_path: Path) -> None:
     assert folder.result(1) is None
     folder.write_result(1, RunResult("failed", "a reason", trial=3))
     assert folder.result(1) == RunResult("failed", "a reason", trial=3)
+    for damaged in ("", "[]", "{}", folder.tasks_file.read_text()[:-9]):
+        folder.tasks_file.write_text(damaged)
+        for read in (folder.keys, lambda: folder.specs(0)):
+            with pytest.raises(UserError, match=r"tasks.json: missing or damaged.*submit the sweep again"):
+                read()
+
+
+def test_a_script_that_sbatch_has_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ArrayFolder(tmp_path).write([], [], runs=2)
+    monkeypatch.delenv("SLURM_ARRAY_TASK_ID", raising=False)
+    assert slurm_array.main([str(tmp_path)]) == 2
+    assert "job.sh is started by sbatch" in capsys.readouterr().err
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "99")
+    assert slurm_array.main([str(tmp_path)]) == 2
+    assert "there is no job 99" in capsys.readouterr().err
 
 
 def test_only_what_is_not_in_the_queue_is_submitted(tmp_path: Path) -> None:

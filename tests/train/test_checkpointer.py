@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from graphbench.errors import Interrupted, UserError
+from graphbench.errors import Interrupted, RunFailed, UserError
 from graphbench.runs.record import RunRecord
 from graphbench.runs.run_directory import RunDirectory
+from graphbench.train import checkpointer
 from graphbench.train.accelerator import make_fabric
 from graphbench.train.checkpointer import Checkpointer, read_checkpoint
 from graphbench.train.reporter import Reporter
@@ -272,10 +273,28 @@ def test_a_run_that_was_killed_between_its_last_two_files_has_its_best_model(tmp
     assert read_checkpoint(tmp_path / "tiny/0/ckpt/best.ckpt")["epoch"] == outcome.best_epoch
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), RuntimeError("can't allocate memory")])
+def test_a_state_that_cannot_be_read_now_is_not_called_damaged(
+    tmp_path: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(path: Path) -> None:
+        raise error
+
+    shutil.copytree(whole.killed, tmp_path / "b")
+    monkeypatch.setattr(checkpointer, "read_checkpoint", fails)
+    with pytest.raises((type(error), RunFailed)):
+        tiny_trainer(tmp_path / "b", tiny_settings(ckpt_period=1)).run()
+    assert not list(tmp_path.rglob("*.damaged"))
+    monkeypatch.undo()
+    rest = tiny_trainer(tmp_path / "b", tiny_settings(ckpt_period=1))
+    assert summary(rest, rest.run()) == whole.expected
+
+
 def test_killed_between_the_two_renames(tmp_path: Path, whole: Whole) -> None:
     shutil.copytree(whole.killed, tmp_path / "b")
     folder = tmp_path / "b" / "tiny" / "0" / "ckpt"
     (folder / "last.ckpt").replace(folder / "next.ckpt")
+    (folder / "previous.ckpt").unlink()
     rest = tiny_trainer(tmp_path / "b", tiny_settings(ckpt_period=1))
     assert summary(rest, rest.run()) == whole.expected
 

@@ -34,7 +34,7 @@ def transform_of(name: str) -> Transform:
 
 
 def example() -> GraphStore:
-    store = sbm_cluster((6,), 0, base=BlockModel(2, 3, 5, 0.7, 0.3))
+    store = sbm_cluster((6,), 0, base=BlockModel(2, 6, 7, 0.7, 0.3))
     return store.replace(edge_attr=torch.arange(store.num_edges).remainder(3).unsqueeze(1))
 
 
@@ -72,6 +72,36 @@ def test_graphs_without_nodes_or_edges(name: str, tmp_path: Path) -> None:
         assert values.isfinite().all() or name == "LaplacianPE"
     nothing = GraphStore.from_arrays([], [], torch.empty(2, 0), x=torch.empty(0, 2))
     assert apply(nothing, {"T": transform}, tmp_path).num_graphs == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_place_of_a_graph_in_a_data_set_decides_nothing(name: str, tmp_path: Path) -> None:
+    store = sbm_cluster((3,), 0, base=BlockModel(2, 8, 12, 0.7, 0.3))
+    store = store.replace(edge_attr=torch.arange(store.num_edges).remainder(3).unsqueeze(1))
+    turned = [2, 1, 0]
+    graphs = [store.gather([graph]) for graph in turned]
+    other = GraphStore.from_arrays(
+        store.sizes[turned],
+        store.edge_counts[turned],
+        torch.cat([graph.edge_index for graph in graphs], 1),
+        x=torch.cat([graph.x for graph in graphs]),
+        edge_attr=torch.cat([graph.edge_attr for graph in graphs if graph.edge_attr is not None]),
+    )
+    here, there = (apply(each, {"T": transform_of(name)}, tmp_path) for each in (store, other))
+    for graph in range(3):
+        for a, b in zip(_encodings(here, graph), _encodings(there, turned.index(graph)), strict=True):
+            torch.testing.assert_close(a, b, equal_nan=True)
+
+
+def _encodings(store: GraphStore, graph: int) -> list[Tensor]:
+    batch = store.gather([graph])
+    sets, pairs, hops = batch.edge_sets.values(), batch.pairs, batch.hops
+    return [
+        *(values for named in (batch.pe, batch.edge_pe, batch.pair_pe) for values in named.values()),
+        *(values for each in sets for values in (each.index, each.attr) if values is not None),
+        *([] if pairs is None else [pairs.distance]),
+        *([] if hops is None else [hops.row_ptr, hops.col, hops.hop]),
+    ]
 
 
 @pytest.mark.parametrize("changed", ["edge_index", "x", "edge_attr"])

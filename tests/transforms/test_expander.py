@@ -132,7 +132,11 @@ def test_a_graph_does_not_depend_on_the_others() -> None:
     last = few["ptr"][-1]
     assert torch.equal(few["index"], many["index"][:, :last])
     first, third = many["index"][:, : many["ptr"][1]], many["index"][:, many["ptr"][2] : many["ptr"][3]]
-    assert not torch.equal(first, third)
+    assert torch.equal(first, third), "the same graph"
+    ring = torch.arange(40)
+    edges = torch.stack([torch.cat([ring, ring]), torch.cat([ring.roll(1), ring.roll(3)])])
+    two = Expander()(GraphStore.from_arrays([40, 40], [40, 40], edges))
+    assert not torch.equal(*two["index"].chunk(2, 1)), "of one size, with other edges"
 
 
 def test_seed_decides() -> None:

@@ -19,10 +19,10 @@ from typing import Any
 
 import safetensors
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from graphbench import atomic
+from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.tensor_cache import cache_path
 from graphbench.data.store_tensors import digest
 from graphbench.errors import naming
@@ -76,7 +76,7 @@ class ShardedTensors:
 
         Whoever wrote the last shard may have been killed before: this is asked even if nothing is left to compute.
         """
-        with FileLock(self._lock):
+        with cache_lock(self._lock, self._path.stem):
             if not self.is_finished and all(self._is_whole(each) for each in range(self._shards)):
                 self._end()
         return self.is_finished
@@ -88,7 +88,7 @@ class ShardedTensors:
             shard: number of the shard, from 0.
             rows: first row and rows of every tensor.
         """
-        with FileLock(self._lock):
+        with cache_lock(self._lock, self._path.stem):
             if not self._partial.exists():
                 self._allocate()
         written = []

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
-from filelock import FileLock
 from safetensors.torch import save_file
 from torch import Tensor
 
 from graphbench import atomic
+from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.store_tensors import digest
 from graphbench.errors import RunFailed
@@ -53,8 +53,7 @@ def cached_tensors(
     tensors = _read(path, described)
     if tensors is not None:
         return tensors
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
+    with cache_lock(path.with_suffix(".lock"), path.stem):
         tensors = _read(path, described)  # another process may have finished while this one waited
         if tensors is not None:
             return tensors

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 
 from graphbench import atomic
+from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.cached_graphs import raw_checksum
 from graphbench.data.files.checksums import remembered_checksum
 from graphbench.data.files.download import file_sha256
@@ -72,8 +72,7 @@ def cached_large_graph(
     folder = roots.cache / subfolder / f"{name}-{address}"
     opened = _open(folder, key)
     if opened is None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):
+        with cache_lock(folder.with_suffix(".lock"), f"the files of {name}"):
             opened = _open(folder, key)  # another process may have finished while this one waited
             if opened is None:
                 _convert(folder, key, write)

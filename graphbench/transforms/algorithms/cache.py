@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from graphbench import plug_ins
+from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.progress import Display
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
@@ -52,8 +52,8 @@ def apply(
     files = _Files(Path(cache_dir) / FOLDER, store)
     outputs = files.read(transforms)
     if len(outputs) < len(transforms):
-        files.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(files.folder / f"{store.fingerprint[:32]}.lock"):
+        names = [name for name in transforms if name not in outputs]
+        with cache_lock(files.folder / f"{store.fingerprint[:32]}.lock", ", ".join(names)):
             outputs |= files.read({name: transform for name, transform in transforms.items() if name not in outputs})
             absent = {name: transform for name, transform in transforms.items() if name not in outputs}
             for group in _groups(absent):

@@ -24,7 +24,6 @@ class LargeGraph:
     """One graph of a store.
 
     Attributes:
-        number: number of the graph in the store.
         nodes: rows of its nodes among those of the store.
         edges: rows of its edges among those of the store.
         ends: (2, m) int64, source and target of its edges, numbered from 0.
@@ -32,7 +31,6 @@ class LargeGraph:
     """
 
     def __init__(self, store: GraphStore, number: int) -> None:
-        self.number = number
         self.nodes = slice(int(store.node_ptr[number]), int(store.node_ptr[number + 1]))
         self.edges = slice(int(store.edge_ptr[number]), int(store.edge_ptr[number + 1]))
         self.ends = store.edge_index[:, self.edges].numpy().astype(np.int64)
