@@ -109,7 +109,9 @@ def aggregate(
         elif record.status != "finished":
             left_out[run_id] = record.status + (f": {record.reason}" if record.reason else "")
         elif record.run_id != run_id and record.run_id in present:
-            left_out[run_id] = f"a copy of run {record.run_id}"
+            there = records.get(record.run_id)
+            of_another = there is not None and there.config != record.config
+            left_out[run_id] = f"a copy of run {record.run_id}" + (f" of {record.config}" if of_another else "")
         elif run_id in different:
             left_out[run_id] = different[run_id]
         else:

@@ -41,7 +41,7 @@ from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.best_points import best_points
 from graphbench.tables.model_names import model_name
-from graphbench.tables.provenance import Provenance, plug_in_notes, trials_note
+from graphbench.tables.provenance import Provenance, copy_notes, plug_in_notes, trials_note
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import ROWS, Layout, details_table, main_tables
 from graphbench.tables.sweep_table import NumberFormat, SweepTable, sweep_table
@@ -64,7 +64,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     Raises:
         UserError: there is no finished run at all.
     """
-    results: list[Aggregate] = []
+    results: list[tuple[str, Aggregate]] = []
     notes: list[str] = []
     pruned: list[str] = []
     for folder in configurations(folders):
@@ -73,7 +73,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
         if result.inference_note and folder not in folders:
             notes.append(f"{folder}: {result.inference_note}")
         elif result.runs:
-            results.append(result)
+            results.append((str(folder), result))
             notes += [f"{folder}: {reasons}"] if reasons else []
         elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
             pruned.append(folder.name)
@@ -83,11 +83,12 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
         notes.append(f"pruned: {', '.join(pruned)}")
     if not results:
         raise UserError("; ".join(notes) + ".")
-    statistics = [name for name in STATISTICS if any(result.mean("test", name) for result in results)]
-    rows = [_row(result, statistics) for result in results]
+    statistics = [name for name in STATISTICS if any(result.mean("test", name) for _, result in results)]
+    rows = [_row(result, statistics) for _, result in results]
     notes = [f"not included, {note.rstrip('.')}." for note in notes]
-    notes += trials_note(result.config for result in results)
-    notes += plug_in_notes((result.config, result.runs) for result in results)
+    notes += trials_note(result.config for _, result in results)
+    notes += plug_in_notes((result.config, result.runs) for _, result in results)
+    notes += copy_notes(results)
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from graphbench.runs.aggregate import Aggregate
 from graphbench.runs.identity import PLUG_IN
 from graphbench.runs.record import RunRecord
 from graphbench.runs.split_text import split_texts
@@ -76,6 +77,24 @@ def plug_in_notes(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> list[str]:
         for name, of_name in versions.items()
         if len(of_name) > 1
     ]
+
+
+def copy_notes(results: Iterable[tuple[str, Aggregate]]) -> list[str]:
+    """Notes about folders that were copied or renamed, from (path, runs) of the rows of a comparison.
+
+    Nothing is wrong with a renamed folder; a copied one counts twice, and a copied record is of something else.
+    """
+    notes, first = [], dict[tuple[object, ...], str]()
+    for path, result in results:
+        names = sorted({run.config for run in result.runs} - {result.config})
+        if names:
+            notes.append(f"{path}: its records say that they are of {', '.join(names)}.")
+        for run in result.runs:
+            what = (run.config_hash, run.run_id, run.started, run.ended, run.total_time, run.scores)
+            other = first.setdefault(what, path)
+            if other != path:
+                notes.append(f"{path}: run {run.run_id} is the same as that of {other}.")
+    return notes
 
 
 def commits_of(record: RunRecord) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from graphbench.runs.identity import RunIdentity
 from graphbench.tables.doubts import EXPLANATIONS
-from graphbench.tables.provenance import Provenance, is_searched, plug_in_notes, trials_note
+from graphbench.tables.provenance import Provenance, copy_notes, is_searched, plug_in_notes, trials_note
 from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, SweepTable
 
@@ -21,6 +21,7 @@ def sweep_notes(table: SweepTable) -> list[str]:
             f"settings chosen by a search on validation, those of other cells as they are: {_by_label(searched)}."
         )
     code = plug_in_notes((cell.spec.name, cell.result.runs) for cell in table.cells.values()) + _versions(table)
+    code += copy_notes((str(cell.spec.records), cell.result) for cell in table.cells.values())
     return [*table.notes, *_legend(table), *_missing(table), *_inconsistencies(table), *code, *trials]
 
 

@@ -64,6 +64,23 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
+def test_copied_and_renamed_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "sgformer-cora", 0.8, 0.9)
+    _write(tmp_path, "gcn-cora", 0.7)
+    shutil.copytree(tmp_path / "sgformer-cora", tmp_path / "copy")
+    shutil.copy(tmp_path / "sgformer-cora/124/record.json", tmp_path / "gcn-cora/123/record.json")
+    assert tables.main([str(tmp_path)]) == 0
+    notes = capsys.readouterr().out
+    for folder in ("gcn-cora", "sgformer-cora"):  # "copy" comes first
+        assert f"{tmp_path / folder}: " in notes
+    assert f"{tmp_path / 'copy'}: its records say that they are of sgformer-cora." in notes
+    assert f"{tmp_path / 'sgformer-cora'}: run 123 is the same as that of {tmp_path / 'copy'}." in notes
+    assert tables.main([str(tmp_path), "--models"]) == 0
+    assert (
+        f"{tmp_path / 'sgformer-cora'}: run 124 is the same as that of {tmp_path / 'copy'}." in capsys.readouterr().out
+    )
+
+
 def test_one_row_per_folder(tmp_path: Path) -> None:
     _write(tmp_path, "sgformer-cora", 0.8, 0.9)
     out = tmp_path / "table.md"
