@@ -15,6 +15,7 @@ from graphbench.config import load_config
 from graphbench.factory.data import read_data
 from graphbench.preflight import Run
 from graphbench.run_inputs import RunInputs, data_inputs
+from graphbench.runs import json_text
 from graphbench.runs.aggregate import aggregate
 from graphbench.runs.split_text import split_texts
 from graphbench.sweeps.cli import main as sweep
@@ -137,7 +138,7 @@ def test_an_interrupted_run_does_not_resume_on_other_data(folder: Path, commands
     path = folder / "results/coins/0/record.json"
     content = json.loads(path.read_text())
     del content["checksum"]
-    path.write_text(json.dumps(content | {"status": "interrupted"}))
+    path.write_text(json_text.dumps_with_checksum(content | {"status": "interrupted"}))
     write_graphs(seed=5)
     assert "holds a run (interrupted) of another data" in commands.refused("coins.yaml")
     write_graphs()
@@ -158,6 +159,10 @@ def test_another_split_of_the_same_sizes_is_refused(folder: Path, commands: Comm
     assert "of another split 0 (" in commands.refused(*fixed, "--repeat", "3")
     commands.run(*fixed, "seed", "2")
     assert json.loads((folder / "results/coins/agg/test/best.json").read_text())["runs"] == ["2"]
+    split = json.loads(Path("split.json").read_text())
+    Path("split.json").write_text(json.dumps([split, {**split, "val": split["test"], "test": split["val"]}]))
+    assert commands.run(*fixed, "run_multiple_splits", "[0, 1]", "name_tag", "both")["n"] == 2
+    assert "split_index 2 does not exist. Allowed: 0 .. 1" in commands.refused(*fixed, "dataset.split_index", "2")
 
 
 def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, commands: Commands) -> None:
@@ -394,7 +399,7 @@ def test_an_older_record_is_compared_by_what_it_says(folder: Path, commands: Com
     commands.run("coins.yaml")
     path = folder / "results/coins/0/record.json"
     content = json.loads(path.read_text())
-    del content["checksum"], content["inputs"], content["commits"]
+    del content["checksum"], content["curves"], content["inputs"], content["commits"]
     del content["data"]["split_count"], content["data"]["split_seed"]
     path.write_text(json.dumps(content))
     assert commands.run("coins.yaml")["n"] == 1  # unknown is no difference

@@ -23,7 +23,7 @@ DATASET = {
         "standard (the public split), random, random-class, random-permutation, random-split, cv-kfold-K, ...",
     ),
     "split_index": Key(0, "which of several standard splits, or which fold", minimum=0),
-    "split_file": Key("", "JSON file with train, val and test indices, for split_mode fixed"),
+    "split_file": Key("", "JSON file with train, val and test indices, or a list of such splits, for split_mode fixed"),
     "split_dir": Key("./splits", "", inert="folds are computed here, not cached"),
     "split_seed": Key(
         None,

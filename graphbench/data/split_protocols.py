@@ -21,7 +21,7 @@ from graphbench.data.splits import Published, SplitRequest, Splits, read_split_f
 from graphbench.errors import UserError, unknown
 
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
-_SINGLE = ("random", "random-class", "random-split", "fixed", "sliced")
+_SINGLE = ("random", "random-class", "random-split", "sliced")
 """Where ``split_index`` has nothing to choose from: runs over several would be one run, several times."""
 _SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
 
@@ -142,7 +142,7 @@ def make_splits(
         came = request.published.get(protocol, ())
         if callable(came) or protocol in _DRAWN:
             return replace(made, seed=request.seed)
-        return replace(made, count=max(len(came), 1) if folds is None else folds)
+        return replace(made, count=max(len(came), made.count) if folds is None else folds)
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 
@@ -290,7 +290,10 @@ def _cut(request: SplitRequest, mode: str, order: np.ndarray) -> Splits:
 def _fixed(request: SplitRequest) -> Splits:
     """Read from a file; without one, the first, next and last counts of ``dataset.split`` in the data's own order."""
     if request.split_file is not None:
-        return read_split_file(request.split_file)
+        splits = read_split_file(request.split_file)
+        check_index("fixed", request.index, {"fixed": len(splits)})
+        return replace(splits[request.index], count=len(splits))
+    check_index("fixed", request.index, {"fixed": 1})
     train, val, test = _three(request, default_sizes("fixed"), "three counts, e.g. [800, 100, 100]")
     if any(value != int(value) or value < 0 for value in (train, val, test)):
         raise UserError(

@@ -142,7 +142,7 @@ class SplitRequest:
         sizes: ``dataset.split``: ratios (random, random-permutation, random-split) or counts (random), ``[per class,
             val, test]`` (random-class), counts (fixed without a file) or ``[[low, high], ...]`` (sliced). None takes
             the protocol's default.
-        split_file: ``dataset.split_file`` (fixed): JSON ``{"train": [...], "val": [...], "test": [...]}``.
+        split_file: ``dataset.split_file`` (fixed), see :func:`read_split_file`.
         published: splits that came with the data, by mode.
         folds: folds of cross-validation, which ``make_splits`` takes from the mode.
     """
@@ -162,27 +162,36 @@ Published = tuple[Splits, ...] | Callable[[SplitRequest], Splits]
 """Published split of a data set under one mode: splits to choose from, or a recipe that draws one."""
 
 
-def read_split_file(path: str | Path) -> Splits:
-    """Reads ``{"train": [...], "val": [...], "test": [...]}``.
+def read_split_file(path: str | Path) -> list[Splits]:
+    """Reads ``{"train": [...], "val": [...], "test": [...]}``, or a list of such splits.
 
     Raises:
         UserError: no such file, no JSON, or not these three lists of numbers.
     """
-    shape = 'JSON {"train": [...], "val": [...], "test": [...]} with example numbers counted from 0'
+    shape = 'JSON {"train": [...], "val": [...], "test": [...]} with example numbers counted from 0, or a list of such'
     try:
         content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"), object_pairs_hook=_once)
     except OSError as error:
         raise UserError(f"split file {path} cannot be read: {error.strerror or error}. Expected: {shape}.") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"split file {path} is no JSON ({error}). Expected: {shape}.") from None
+    several = isinstance(content, list) and content
+    splits = content if several else [content]
+    return [
+        _read_split(split, f"split file {path}" + (f", split {number}" if several else ""), shape)
+        for number, split in enumerate(splits)
+    ]
+
+
+def _read_split(content: Any, what: str, shape: str) -> Splits:
     if not isinstance(content, dict) or sorted(content) != sorted(PARTS):
         received = sorted(content) if isinstance(content, dict) else type(content).__name__
-        raise UserError(f"split file {path} holds {received}. Expected: {shape}.")
+        raise UserError(f"{what} holds {received}. Expected: {shape}.")
     for name in PARTS:
         if not isinstance(content[name], list) or not all(
             type(number) is int and abs(number) < 2**63 for number in content[name]
         ):
-            raise UserError(f"split file {path}: '{name}' is no list of whole numbers. Expected: {shape}.")
+            raise UserError(f"{what}: '{name}' is no list of whole numbers. Expected: {shape}.")
     return Splits.of(content["train"], content["val"], content["test"])
 
 

@@ -23,7 +23,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.infer_links import InferLinks
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.split_protocols import check_index, check_mode, make_splits, published_counts
-from graphbench.data.splits import FOLD_SEED, SplitRequest, Splits
+from graphbench.data.splits import FOLD_SEED, SplitRequest, Splits, read_split_file
 from graphbench.errors import UserError, unknown
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.transforms import build_transforms
@@ -300,6 +300,9 @@ def _check_indices(config: Config, counts: Mapping[str, int]) -> None:
     """Refuses a run on a split that does not exist, as far as it is known how many there are (``counts``, by mode)."""
     dataset, several = config.tree.dataset, config.tree.run_multiple_splits
     where = config.where("run_multiple_splits" if several else "dataset.split_index")
+    if dataset.split_mode == "fixed":
+        file = config.beside(dataset.split_file) if dataset.split_file else None
+        counts = {"fixed": len(read_split_file(file)) if file and file.is_file() else 1}
     for index in several or [dataset.split_index]:
         check_index(dataset.split_mode, index, counts, where)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphbench.runs.field_types import check_field_types
+
 
 @dataclass(frozen=True)
 class PretrainedFacts:
@@ -53,7 +55,9 @@ class DataFacts:
         started = facts.get("pretrained")
         if started is not None:
             facts["pretrained"] = PretrainedFacts(started["run"], tuple(started.get("judged", ())))
-        return cls(**facts)
+        made = cls(**facts)
+        check_field_types(made)
+        return made
 
     def plain(self) -> dict[str, Any]:
         """For JSON, without what is not known."""

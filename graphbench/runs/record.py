@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import json
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +19,7 @@ from graphbench.config.settings import describe_differences, settings_hash, sett
 from graphbench.runs import json_text
 from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.environment import changes, environment
+from graphbench.runs.field_types import check_field_types
 from graphbench.runs.identity import RunIdentity
 
 SCHEMA_VERSION = 2
@@ -244,16 +242,10 @@ class RunRecord:
             facts["commits"] = tuple(facts.get("commits", ()))
             facts["data"] = DataFacts.of(facts.get("data", {}))
             record = cls(**facts)
-            record._check_types()
+            check_field_types(record)
             return record if record.schema_version >= 2 else record.with_values(record.settings)
         except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a run record: {error}") from error
-
-    def _check_types(self) -> None:
-        """Refuses a field of another type: who reads records counts on them."""
-        for name, classes in _field_types().items():
-            if not isinstance(getattr(self, name), classes):
-                raise TypeError(f"{name} is of type {type(getattr(self, name)).__name__}")
 
     def _plain(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "data": self.data.plain()}
@@ -298,18 +290,6 @@ class RunRecord:
         return dataclasses.replace(self, settings=settings, config_hash=settings_hash(settings))
 
 
-@functools.cache
-def _field_types() -> dict[str, tuple[type, ...]]:
-    """Field -> what its value is an instance of."""
-    return {name: _classes(hint) for name, hint in typing.get_type_hints(RunRecord).items()}
-
-
-def _classes(hint: Any) -> tuple[type, ...]:
-    if isinstance(hint, types.UnionType):
-        return tuple(each for arm in typing.get_args(hint) for each in _classes(arm))
-    return (int, float) if hint is float else (typing.get_origin(hint) or hint,)
-
-
 def commit_text(environment: Mapping[str, Any]) -> str:
     """A commit, with a plus where the code had changes; else the version of the package (``v0.2``), or ``unknown``."""
     commit, version = environment.get("git_commit"), environment.get("packages", {}).get("graphbench-gt")
@@ -321,9 +301,9 @@ def commit_text(environment: Mapping[str, Any]) -> str:
 def _score(content: Mapping[str, Any]) -> Score:
     value = content["value"]
     number = float("nan") if value is None else value
-    if not (isinstance(number, int | float) and isinstance(content["name"], str)):
-        raise TypeError(f"a score of {content['name']!r} is {number!r}")
-    return Score(content["split"], content["name"], number, content["maximize"], content["count"])
+    score = Score(content["split"], content["name"], number, content["maximize"], content["count"])
+    check_field_types(score)
+    return score
 
 
 def _now() -> str:

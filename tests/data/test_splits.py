@@ -119,6 +119,14 @@ def test_split_file(tmp_path: Path) -> None:
     file = tmp_path / "split.json"
     file.write_text(json.dumps({"train": [3, 1], "val": [0], "test": [2]}))
     assert _lists(make_splits("fixed", SplitRequest(4, split_file=file))) == [[3, 1], [0], [2]]
+    file.write_text(f'[{file.read_text()}, {{"train": [0], "val": [1], "test": [2]}}]')
+    second = make_splits("fixed", SplitRequest(4, split_file=file, index=1))
+    assert (_lists(second), second.count) == ([[0], [1], [2]], 2)
+    with pytest.raises(UserError, match=r"split_mode 'fixed': split_index 2 does not exist. Allowed: 0 .. 1"):
+        make_splits("fixed", SplitRequest(4, split_file=file, index=2))
+    file.write_text('[{"train": [0], "val": [1], "test": [2]}, {"train": [0]}]')
+    with pytest.raises(UserError, match=r"split.json, split 1 holds \['train'\]"):
+        make_splits("fixed", SplitRequest(4, split_file=file))
 
 
 def test_published_splits_are_chosen_by_index() -> None:
@@ -148,7 +156,7 @@ def test_masks_become_numbers() -> None:
         ({"mode": "random", "sizes": [0.8, 0.1, 0.2]}, "must be positive and add up to 1"),
         ({"mode": "random", "sizes": [90, 10, 10]}, "asks for 110 examples, the data set has 100"),
         ({"mode": "random", "index": 1}, "there is one split per seed; split_index must be 0, received 1. Repeat over"),
-        ({"mode": "fixed", "sizes": [8, 1, 1], "index": 2}, "there is one split; split_index must be 0, received 2"),
+        ({"mode": "fixed", "sizes": [8, 1, 1], "index": 2}, r"split_index 2 does not exist. Allowed: 0 \.\. 0"),
         ({"mode": "random", "num_examples": 2}, "needs 3 examples"),
         ({"mode": "random", "num_examples": 4}, "leaves a part empty"),
         ({"mode": "random-permutation", "sizes": [0.5, 0.25, 0.2]}, "must be positive and add up to 1, received"),
@@ -194,7 +202,8 @@ def test_every_mistake_has_its_message(arguments: dict[str, Any], message: str) 
     ("content", "message"),
     [
         ("{", "is no JSON"),
-        ("[1]", "holds list"),
+        ("[1]", "split 0 holds int"),
+        ("[]", "holds list"),
         ('{"train": [0], "valid": [1], "test": [2]}', r"holds \['test', 'train', 'valid'\]. Expected"),
         ('{"train": [0.5], "val": [1], "test": [2]}', "'train' is no list of whole numbers"),
         ('{"train": [0], "train": [1], "val": [1], "test": [2]}', "is no JSON .*'train' is there twice"),

@@ -130,7 +130,7 @@ def test_nothing_is_left_out_silently(tmp_path: Path) -> None:
     _write(runs, "0", 0.6, config="odd")
     content = json.loads((runs / "odd/0/record.json").read_text())
     del content["checksum"]
-    (runs / "odd/0/record.json").write_text(json.dumps(content | {"environment": [1, 2]}))
+    (runs / "odd/0/record.json").write_text(json.dumps(content | {"data": {"sizes": {"train": []}}}))
     page = _page(tmp_path)
     assert "<li>mine, run 1: record.json missing, damaged or edited</li>" in page
     assert "<li>mine, run 2: failed: out of memory</li>" in page

@@ -69,7 +69,7 @@ def test_a_field_of_another_type_is_no_record(field: str, value: object) -> None
     with pytest.raises(ValueError, match=f"not a run record: {field} is of type "):
         RunRecord.from_json(json.dumps({**content, field: value}))
     score = {"split": "test", "name": "loss", "value": "0.5", "maximize": False, "count": 3}
-    with pytest.raises(ValueError, match=r"not a run record: a score of 'loss' is '0.5'"):
+    with pytest.raises(ValueError, match="not a run record: value is of type str"):
         RunRecord.from_json(json.dumps({**content, "scores": [score]}))
 
 
