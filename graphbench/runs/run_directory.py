@@ -72,6 +72,8 @@ class RunDirectory:
             UserError: saying what differs and how to go on.
         """
         record = self.record
+        if record is None and self.record_file.is_file() and not os.access(self.record_file, os.R_OK):
+            raise UserError(f"{self.record_file} may not be read by you: choose another name_tag, seed or out_dir.")
         if self._is_damaged(record):
             raise UserError(
                 f"{self.path}: holds results without a readable record.json, so that it is unknown which configuration "

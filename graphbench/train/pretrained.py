@@ -53,8 +53,8 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
                 "names; it cannot be loaded here. Train the configuration with this package first."
             )
         raise UserError(
-            f"pretrained.dir: {run / 'ckpt'} has no best.ckpt: the run has not evaluated an epoch yet, or was made "
-            "with train.enable_ckpt False."
+            f"pretrained.dir: {run / 'ckpt'} has no best.ckpt: it was removed, the run has not evaluated an epoch "
+            "yet, or was made with train.enable_ckpt False."
         )
     return run
 

@@ -155,6 +155,15 @@ def test_results_of_unknown_origin_are_refused(tmp_path: Path) -> None:
         enter(run)
 
 
+def test_a_record_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDirectory(tmp_path, "c", 0)
+    enter(run)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(RunRecord, "read", lambda path: None)
+    with pytest.raises(UserError, match=r"record.json may not be read by you"):
+        enter(run)
+
+
 def test_killed_before_the_record_was_written(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path, "c", 0)
     run.path.mkdir(parents=True)
