@@ -59,7 +59,7 @@ def test_what_is_no_finished_run_is_named(tmp_path: Path) -> None:
         find_run(tmp_path / "config", 1)
     with pytest.raises(UserError, match="nowhere is no run directory, and it holds no run"):
         find_run(tmp_path / "nowhere", 0)
-    with pytest.raises(UserError, match=r"has no best\.ckpt: the run has not evaluated an epoch yet"):
+    with pytest.raises(UserError, match=r"has no best\.ckpt: it was removed, the run has not evaluated an epoch yet"):
         find_run(_run(tmp_path / "young", "last.ckpt"), 0)
     with pytest.raises(UserError, match=r"99\.ckpt was written by GraphGPS .* other names"):
         find_run(_run(tmp_path / "theirs" / "0", "99.ckpt"), 0)
