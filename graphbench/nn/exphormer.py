@@ -18,7 +18,7 @@ class Exphormer(PlainAttention):
     """Attention along edges, edges of an expander graph and to virtual nodes (https://arxiv.org/abs/2303.06147).
 
     :class:`graphbench.encoders.expander.ExpanderEdges` and :class:`graphbench.layers.attention.exphormer.Exphormer`.
-    The expander of a graph depends on ``seed``, its size and its number in the batch. It takes a while to draw; it is
+    The expander of a graph depends on ``seed``, its nodes and its edges only. It takes a while to draw; it is
     kept as long as ``edge_index`` lives. Virtual nodes begin anew in every layer.
 
     Args:
