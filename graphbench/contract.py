@@ -220,6 +220,9 @@ def _described(received: Any) -> str:
         return f"{received.dtype} of shape {tuple(received.shape)}".removeprefix("torch.")
     if isinstance(received, tuple):
         return f"({', '.join(map(_described, received))})"
+    if isinstance(received, dict):
+        entries = [f"{key!r}: {_described(value)}" for key, value in received.items()]
+        return f"{{{', '.join(entries[:8])}{', ...' if entries[8:] else ''}}}"
     return "None" if received is None else type(received).__name__
 
 

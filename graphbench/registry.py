@@ -58,7 +58,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
 
-UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET", "__bool__": lambda self: False})()
+
+class _Unset:
+    """Type of :data:`UNSET`, of which there is one: a copy, or what comes out of a pickle, is the same object."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = _Unset()
 """Value of a context's field that has nothing to say: the parameter keeps its own default."""
 
 _FROM_CONTEXT = "filled from the context"

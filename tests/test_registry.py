@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -317,3 +319,9 @@ def test_copies_of_a_plug_in_are_one_and_an_edited_one_takes_its_names_over(tmp_
     finally:
         registry.forget("layers/attention", "OwnNames")
     assert not list(tmp_path.rglob("*.pyc"))
+
+
+def test_unset_stays_itself_in_copies_and_pickles() -> None:
+    """It is told by identity: a context in a block that was copied must not offer it as a value."""
+    assert copy.deepcopy(UNSET) is UNSET
+    assert pickle.loads(pickle.dumps(UNSET)) is UNSET

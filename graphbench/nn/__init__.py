@@ -11,7 +11,7 @@ on the other graphs of the batch. What a layer needs beyond the edges (hop dista
 when it is first asked for and kept as long as the tensor ``edge_index`` lives, for all layers of a model.
 
 These are the layers that configurations name, constructed and called in another way; ``layer.layer`` is the layer
-itself, with its docstring, equation and source.
+itself, with its docstring, equation and source. ``PlainAttention`` makes the same of an attention of one's own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from graphbench.nn.attention import FFGT, GECO, GRPE, DFi, Gradformer, Performer, SFi, SGFormer, Transformer
 from graphbench.nn.exphormer import Exphormer
 from graphbench.nn.gps_block import GPSBlock
+from graphbench.nn.plain_layer import PlainAttention
 
 if TYPE_CHECKING:
     from graphbench.nn.gps_conv import GPSConv
@@ -35,6 +36,7 @@ __all__ = [
     "GPSConv",
     "Gradformer",
     "Performer",
+    "PlainAttention",
     "SFi",
     "SGFormer",
     "Transformer",

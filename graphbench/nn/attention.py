@@ -7,15 +7,17 @@ Every class says which layer it is and names its usual arguments. All others of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
+
+from torch import Tensor
 
 from graphbench import registry
 from graphbench.errors import ArgumentError, check_one_of, unknown
 from graphbench.layers.attention import ffgt, geco, gradformer, performer, sfi, sgformer, transformer
 from graphbench.layers.contract import GlobalAttention
-from graphbench.nn.graphs import Transforms, hashable
+from graphbench.nn.exphormer import Exphormer
 from graphbench.nn.plain_layer import PlainAttention
 
 
@@ -149,7 +151,27 @@ class Gradformer(PlainAttention):
         super().__init__(*_layer(gradformer.Gradformer, dim=channels, heads=heads, **own, **options))
 
 
-class FFGT(PlainAttention):
+class _OverEdgeTypes(PlainAttention):
+    """An attention that tells types of edges apart where it has ``num_edge_types``."""
+
+    def _types(self, edge_attr: Tensor | None) -> Tensor | None:
+        """Edge types (E, D) among the arguments of :meth:`forward`.
+
+        Raises:
+            ValueError: there are none, or nobody said how many there can be.
+        """
+        name, number = type(self).__name__, self.num_edge_types
+        if number is None and edge_attr is not None:
+            raise ValueError(f"{name} reads edge_attr where it has num_edge_types: {name}(..., num_edge_types=4)")
+        if number is not None and number > 1 and edge_attr is None:
+            raise ValueError(
+                f"{name} has num_edge_types={number} and needs the type of every edge, received none: give edge_attr, "
+                "of a block or GPSConv edge_types"
+            )
+        return edge_attr
+
+
+class FFGT(_OverEdgeTypes):
     """Full-range heads beside focal ones that see some hops (https://arxiv.org/abs/2311.04653).
 
     Args:
@@ -158,11 +180,10 @@ class FFGT(PlainAttention):
         dropout: probability of dropping an attention weight.
         focal_heads: number of focal heads; default: half of them.
         focal_length: hops that these see.
-        num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
+        num_edge_types: the last type: ``edge_attr`` (E,), or its first column, has types 0 .. ``num_edge_types``, and
+            with 1 is not read. None: there is no ``edge_attr``, edges are not told apart.
         options: options of :class:`graphbench.layers.attention.ffgt.FFGT`.
     """
-
-    reads_edge_types: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -179,9 +200,10 @@ class FFGT(PlainAttention):
         own = {"focal_heads": focal, "focal_length": focal_length, "num_edge_types": num_edge_types or 1}
         options.setdefault("edge_bias", num_edge_types is not None)
         super().__init__(*_layer(ffgt.FFGT, dim=channels, heads=heads, dropout=dropout, **own, **options))
+        self.num_edge_types = num_edge_types
 
 
-class GRPE(PlainAttention):
+class GRPE(_OverEdgeTypes):
     """Relative encodings of hops and edge types (https://arxiv.org/abs/2201.12787), with focal heads where asked for.
 
     Args:
@@ -191,11 +213,10 @@ class GRPE(PlainAttention):
         max_hop: hops that are told apart.
         focal_heads: number of heads that see ``focal_length`` hops only.
         focal_length: these hops.
-        num_edge_types: types of edges in the first column of ``edge_attr``; None: edges are not told apart.
+        num_edge_types: the last type: ``edge_attr`` (E,), or its first column, has types 0 .. ``num_edge_types``, and
+            with 1 is not read. None: there is no ``edge_attr``, edges are not told apart.
         options: options of :class:`graphbench.layers.attention.ffgt.GRPE`.
     """
-
-    reads_edge_types: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -212,6 +233,7 @@ class GRPE(PlainAttention):
         own = {"focal_heads": focal_heads, "focal_length": focal_length, "num_edge_types": num_edge_types or 1}
         known = {"dim": channels, "heads": heads, "dropout": dropout, "max_hop": max_hop}
         super().__init__(*_layer(ffgt.GRPE, **known, **own, **options))
+        self.num_edge_types = num_edge_types
 
 
 class Transformer(PlainAttention):
@@ -247,13 +269,49 @@ class Performer(PlainAttention):
 
 ATTENTIONS: dict[str, Callable[..., PlainAttention]] = {
     attention.__name__: attention
-    for attention in (SFi, DFi, SGFormer, GECO, Gradformer, FFGT, GRPE, Transformer, Performer)
+    for attention in (SFi, DFi, SGFormer, GECO, Gradformer, FFGT, GRPE, Transformer, Performer, Exphormer)
 }
-"""The classes of this module by name: ``ATTENTIONS["SFi"](channels, heads, **options)``."""
+"""The attentions by name: ``ATTENTIONS["SFi"](channels, heads, **options)``."""
 
 
-def _layer(layer: type[GlobalAttention], **arguments: Any) -> tuple[Callable[[], GlobalAttention], Transforms]:
-    """A layer's constructor with its arguments, and what has to be computed about the graphs for it.
+def attention_of(
+    what: str,
+    given: str | PlainAttention,
+    channels: int,
+    heads: int,
+    options: Mapping[str, Any],
+    also: Sequence[str] = (),
+) -> PlainAttention:
+    """An attention that is given, or named.
+
+    Args:
+        what: name of the argument, for messages.
+        given: a name among :data:`ATTENTIONS`, or the attention.
+        channels: channels of one that is named.
+        heads: heads of one that is named.
+        options: further arguments of one that is named.
+        also: names that the caller knows besides, for messages.
+
+    Raises:
+        TypeError: neither a name nor an attention of this package.
+        UserError: no attention has this name.
+    """
+    if isinstance(given, PlainAttention):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(
+            f"{what} must be a name or an attention of graphbench.nn, received {type(given).__name__}; of a layer that "
+            "you have written graphbench.nn.PlainAttention makes one"
+        )
+    if given not in ATTENTIONS:
+        raise unknown(what, given, [*ATTENTIONS, *also])
+    return ATTENTIONS[given](channels, heads, **options)
+
+
+def _layer(
+    layer: type[GlobalAttention], **arguments: Any
+) -> tuple[Callable[[], GlobalAttention], Mapping[str, Mapping[str, Any]], int]:
+    """A layer's constructor with its arguments, what has to be computed about the graphs for it, and its channels.
 
     Raises:
         UserError: the layer has no argument of this name.
@@ -263,4 +321,5 @@ def _layer(layer: type[GlobalAttention], **arguments: Any) -> tuple[Callable[[],
         if name not in parameters:
             raise unknown(f"argument of {layer.__name__}", name, parameters)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
-    return partial(registry.construct, layer, arguments), hashable(layer.required_transforms({**defaults, **arguments}))
+    transforms = layer.required_transforms({**defaults, **arguments})
+    return partial(registry.construct, layer, arguments), transforms, arguments["dim"]

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import registry
-from graphbench.errors import unknown
-from graphbench.layers.contract import LayerContext, LocalLayer
+from graphbench.errors import ArgumentError, unknown
+from graphbench.layers.contract import Attention, LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock as GPSBlockLayer
-from graphbench.nn.attention import ATTENTIONS
-from graphbench.nn.graphs import Transforms, plain_graphs, prepare
-from graphbench.nn.plain_layer import PlainAttention
+from graphbench.nn.attention import attention_of
+from graphbench.nn.graphs import plain_graphs, prepare
+from graphbench.nn.plain_layer import PlainAttention, check_states
 
 
 class GPSBlock(nn.Module):
@@ -26,10 +26,11 @@ class GPSBlock(nn.Module):
     Args:
         channels: channels of input and output.
         local: name of a local layer, as in configurations; None for none.
-        attention: name of an attention of this package, or the attention itself; None for none.
+        attention: name of an attention of this package, or the attention itself, whose parameters are then the
+            block's; None for none.
         heads: attention heads.
-        edge_dim: channels of the edge states, for local layers that read them; the block then returns
-            ``(x, edge states)``.
+        edge_dim: channels of the edge states, for local layers that read them and for Exphormer with the same
+            ``edge_dim``; the block then returns ``(x, edge states)``.
         dropout: probability of dropping an entry after each layer and in the feed-forward network.
         act: activation.
         norm: ``batch``, ``layer``, ``graph`` or ``none``.
@@ -52,7 +53,7 @@ class GPSBlock(nn.Module):
         attention_options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        makers: list[Callable[[], Any]] = []
+        self._make_local: Callable[[], LocalLayer] | None = None
         if local is not None:
             dims: dict[str, Any] = {
                 "dim": channels,
@@ -61,17 +62,20 @@ class GPSBlock(nn.Module):
                 "dim_edge": edge_dim or channels,
             }
             context = LayerContext(**dims, heads=heads, dropout=dropout, act=act)
-            makers.append(partial(_local_layer, local, dict(local_options or {}), context))
-        if isinstance(attention, str):
-            if attention not in ATTENTIONS:
-                raise unknown("attention", attention, ATTENTIONS)
-            attention = ATTENTIONS[attention](channels, heads, **(attention_options or {}))
-        self._transforms: Transforms = () if attention is None else attention.transforms
+            self._make_local = partial(_local_layer, local, dict(local_options or {}), context)
+        named = isinstance(attention, str)
         if attention is not None:
-            makers.append(attention.make)
-        self._make = partial(_block, channels, makers, dropout, act, norm)
+            attention = attention_of("attention", attention, channels, heads, attention_options or {})
+        if attention is not None and attention.edge_dim not in (None, edge_dim):
+            name = type(attention).__name__
+            raise ArgumentError("edge_dim", f"{name} has edge_dim {attention.edge_dim}, the block {edge_dim}")
+        self._attention = (attention,)  # in a tuple: its parameters are in the state of the modules below, not twice
+        self.beside = nn.ModuleDict(_beside_the_layer(attention))
+        self.channels = channels
         self.has_edges = edge_dim is not None
-        self.layer = self._make()
+        self._make = partial(GPSBlockLayer, channels, dropout=dropout, act=act, norm=norm)
+        # Drawn after the local layer, so that a seed gives the parameters that it always gave.
+        self.layer = self._make(self._parts(draw_attention=named))
 
     def forward(
         self,
@@ -81,6 +85,7 @@ class GPSBlock(nn.Module):
         *,
         ptr: Tensor | None = None,
         edge_attr: Tensor | None = None,
+        edge_types: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """New node states (N, channels), and edge states (E, edge_dim) where the block has them.
 
@@ -90,23 +95,44 @@ class GPSBlock(nn.Module):
             batch: (N,) graph of every node, ascending; None: one graph.
             ptr: (G+1,) first node of every graph and the total (``cu_seqlens``), in place of ``batch``.
             edge_attr: (E, edge_dim) edge states, where the block has an ``edge_dim``.
+            edge_types: (E, D) integer edge types, where the attention has ``num_edge_types`` (FFGT, GRPE).
 
         Raises:
-            ValueError: ``edge_attr`` is missing, or given to a block without ``edge_dim``.
+            ValueError: ``edge_attr`` is missing, or given to a block without ``edge_dim``; the same of ``edge_types``.
         """
         if (edge_attr is not None) != self.has_edges:
-            raise ValueError("edge_attr is given exactly where the block has an edge_dim")
-        graphs = plain_graphs(len(x), edge_index, batch, ptr=ptr, transforms=self._transforms)
+            raise ValueError("edge_attr is given exactly where the block has an edge_dim; edge types are edge_types")
+        check_states(x, self.channels)
+        [attention] = self._attention
+        if attention is None:
+            if edge_types is not None:
+                raise ValueError("edge_types is for FFGT and GRPE with num_edge_types, the block has no attention")
+            graphs = plain_graphs(len(x), edge_index, batch, ptr=ptr)
+            given = graphs.batch
+        else:
+            edges = attention._of_block(edge_attr, edge_types)
+            graphs = attention._graphs(x, edge_index, batch, ptr, edges)
+            _, given = attention._inputs(x, graphs, edges)
         e = graphs.arrange(edge_attr)
         if torch.compiler.is_compiling():
-            prepare(self.layer, x, e, graphs.batch)
-        h, e, _ = self.layer(x, e, graphs.batch)
+            prepare(self.layer, x, e, given)
+        h, e, _ = self.layer(x, e, given)
         out: Tensor = h
         return (out, graphs.restore(e)) if self.has_edges else out
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew, as the constructor does."""
-        self.layer.load_state_dict(self._make().state_dict())
+        """Draws all parameters anew, as the constructor does; those of an attention that was given, too."""
+        self.layer.load_state_dict(self._make(self._parts(draw_attention=True)).state_dict())
+
+    def _parts(self, draw_attention: bool) -> list[LocalLayer | Attention]:
+        """A new local layer, and the attention's layer."""
+        parts: list[LocalLayer | Attention] = [] if self._make_local is None else [self._make_local()]
+        [attention] = self._attention
+        if attention is not None:
+            if draw_attention:
+                attention.reset_parameters()
+            parts.append(attention.layer)
+        return parts
 
 
 def _local_layer(name: str, options: dict[str, Any], context: LayerContext) -> LocalLayer:
@@ -117,5 +143,6 @@ def _local_layer(name: str, options: dict[str, Any], context: LayerContext) -> L
     return registry.construct(layer_class, options, context)
 
 
-def _block(channels: int, makers: list[Callable[[], Any]], dropout: float, act: str, norm: str) -> GPSBlockLayer:
-    return GPSBlockLayer(channels, [make() for make in makers], dropout=dropout, act=act, norm=norm)
+def _beside_the_layer(attention: PlainAttention | None) -> dict[str, nn.Module]:
+    """What an attention has besides its layer."""
+    return {} if attention is None else {name: part for name, part in attention.named_children() if name != "layer"}

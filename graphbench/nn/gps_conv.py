@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GPSConv as PyGGPSConv
 
-from graphbench.errors import unknown
-from graphbench.nn.attention import ATTENTIONS
-from graphbench.nn.exphormer import Exphormer
-from graphbench.nn.plain_layer import PlainAttention
+from graphbench.nn.attention import attention_of
+from graphbench.nn.plain_layer import PlainAttention, check_states
 
 _OF_PYG = ("multihead", "performer")
 
@@ -21,7 +18,8 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
     """``torch_geometric.nn.GPSConv`` whose ``attn_type`` may be an attention of :mod:`graphbench.nn`.
 
     ``GPSConv(64, GINConv(...), heads=4, attn_type="SFi", attn_kwargs={"lam": 0.5})``. PyTorch Geometric's own types
-    pad; ``performer`` among them lets padding reach the result, so that a graph's output depends on its batch-mates.
+    pad; ``performer`` among them lets padding reach the result, so that a graph's output depends on its batch-mates,
+    and has another kernel (ReLU) than ``Performer``, which approximates softmax.
 
     Args:
         channels: channels of input and output.
@@ -38,7 +36,7 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
         conv: nn.Module | None,
         heads: int = 1,
         *,
-        attn_type: str | PlainAttention | Exphormer = "Transformer",
+        attn_type: str | PlainAttention = "Transformer",
         attn_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -47,16 +45,40 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
             return
         super().__init__(channels, conv, heads, **options)
         self.attn_type = attn_type if isinstance(attn_type, str) else type(attn_type).__name__
-        self.attn = _attention(channels, heads, attn_type, attn_kwargs or {})
+        self.attn = attention_of("attn_type", attn_type, channels, heads, attn_kwargs or {}, _OF_PYG)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, **kwargs: Any) -> Tensor:
-        """New node states (N, channels); ``kwargs`` go to the message passing layer."""
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        *,
+        edge_types: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """New node states (N, channels).
+
+        Args:
+            x: (N, channels) node states.
+            edge_index: (2, E) source and target, numbered through the batch.
+            batch: (N,) graph of every node, ascending; None: one graph.
+            edge_types: (E, D) integer edge types, where the attention has ``num_edge_types`` (FFGT, GRPE).
+            **kwargs: arguments of the message passing layer; ``edge_attr`` is also read by Exphormer with ``edge_dim``.
+
+        Raises:
+            ValueError: edges lack what the attention reads, or have types that it does not.
+        """
         if self.attn_type in _OF_PYG:
+            if edge_types is not None:
+                raise ValueError(f"edge_types is for FFGT and GRPE with num_edge_types, received by {self.attn_type}")
             return super().forward(x, edge_index, batch, **kwargs)
+        assert isinstance(self.attn, PlainAttention)
+        check_states(x, self.channels)
+        edges = self.attn._of_block(kwargs.get("edge_attr"), edge_types)
         terms = []
         if self.conv is not None:
             terms.append(self._with_residual(self.norm1, self.conv(x, edge_index, **kwargs), x, batch))
-        terms.append(self._with_residual(self.norm2, self.attn(x, edge_index, batch), x, batch))
+        terms.append(self._with_residual(self.norm2, self.attn(x, edge_index, batch, edge_attr=edges), x, batch))
         h = sum(terms[1:], terms[0])
         return self._normalized(self.norm3, h + self.mlp(h), batch)
 
@@ -68,12 +90,3 @@ class GPSConv(PyGGPSConv):  # type: ignore[misc]
         if norm is None:
             return h
         return norm(h, batch=batch) if self.norm_with_batch else norm(h)
-
-
-def _attention(channels: int, heads: int, attn_type: Any, options: dict[str, Any]) -> nn.Module:
-    if isinstance(attn_type, (PlainAttention, Exphormer)):
-        return attn_type
-    classes: dict[str, Callable[..., nn.Module]] = {**ATTENTIONS, "Exphormer": Exphormer}
-    if attn_type not in classes:
-        raise unknown("attn_type", str(attn_type), [*classes, *_OF_PYG])
-    return classes[attn_type](channels, heads, **options)

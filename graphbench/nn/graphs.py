@@ -131,6 +131,8 @@ def _versions(tensors: tuple[Tensor | None, ...]) -> tuple[int, ...]:
 def _build(
     num_nodes: int, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None, edge_attr: Tensor | None
 ) -> PlainGraphs:
+    if not isinstance(edge_index, Tensor):
+        raise ValueError(f"edge_index must be integers of shape (2, E), received {type(edge_index).__name__}")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
         received = f"{str(edge_index.dtype).removeprefix('torch.')} of shape {tuple(edge_index.shape)}"
         raise ValueError(f"edge_index must be integers of shape (2, E), received {received}")

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphbench.contract import HasAttentionWeights
-from graphbench.layers.contract import GlobalAttention
-from graphbench.nn.graphs import PlainGraphs, Transforms, plain_graphs, prepare
+from graphbench.layers.contract import Attention
+from graphbench.nn.graphs import PlainGraphs, hashable, plain_graphs, prepare
+from graphbench.structures import GraphBatch
 
 
 class PlainAttention(nn.Module):
-    """An attention called with ``(x, edge_index, batch)``.
+    """An attention called with ``(x, edge_index, batch)``: ``PlainAttention(functools.partial(MyAttention, 64))``.
 
     Args:
-        make: constructs the layer with fresh parameters; can be pickled (``functools.partial`` of the class).
-        transforms: transforms that the graphs need, see :mod:`graphbench.nn.graphs`.
+        make: constructs the layer, a :class:`~graphbench.layers.contract.GlobalAttention`, with fresh parameters; a
+            ``functools.partial`` of the class can be pickled, a ``lambda`` cannot.
+        transforms: transforms that the graphs need, as ``required_transforms`` of the layer returns them:
+            ``{"ShortestPaths": {}}``.
+        channels: columns of ``x``, so that others are refused; None: the layer sees to that.
 
     Attributes:
-        reads_edge_types: whether ``edge_attr`` makes a difference.
+        layer: the layer itself.
+        num_edge_types: number of the last edge type in ``edge_attr``; None: edge types are not read.
+        edge_dim: columns of the float ``edge_attr``; None: edge states are not read.
     """
 
-    reads_edge_types: ClassVar[bool] = False
+    num_edge_types: int | None = None
+    edge_dim: int | None = None
 
-    def __init__(self, make: Callable[[], GlobalAttention], transforms: Transforms = ()) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Attention],
+        transforms: Mapping[str, Mapping[str, Any]] | None = None,
+        channels: int | None = None,
+    ) -> None:
         super().__init__()
         self.make = make
-        self.transforms = transforms
+        self.transforms = hashable(transforms or {})
+        self.channels = channels
         self.layer = make()
 
     def forward(
@@ -48,12 +61,17 @@ class PlainAttention(nn.Module):
             edge_index: (2, E) source and target, numbered through the batch.
             batch: (N,) graph of every node, ascending; None: one graph.
             ptr: (G+1,) first node of every graph and the total (``cu_seqlens``), in place of ``batch``.
-            edge_attr: (E, D) integer edge types; only FFGT and GRPE read them.
+            edge_attr: (E, D) integer edge types, for FFGT and GRPE with ``num_edge_types``; (E, edge_dim) edge states,
+                for Exphormer with ``edge_dim``. The other attentions do not read it.
+
+        Raises:
+            ValueError: the tensors do not describe graphs; ``edge_attr`` is missing, or given to one of these three
+                without that argument.
         """
-        graphs = self._graphs(x, edge_index, batch, ptr, edge_attr).batch
+        e, given = self._inputs(x, self._graphs(x, edge_index, batch, ptr, edge_attr), edge_attr)
         if torch.compiler.is_compiling():
-            prepare(self.layer, x, None, graphs)
-        return self.layer(x, None, graphs)
+            prepare(self.layer, x, e, given)
+        return self.layer.step(x, e, given)[0]
 
     def attention_weights(
         self,
@@ -69,11 +87,12 @@ class PlainAttention(nn.Module):
         Raises:
             TypeError: this attention never forms its weights.
         """
-        graphs, weights = self._graphs(x, edge_index, batch, ptr, edge_attr).batch, None
+        e, given = self._inputs(x, self._graphs(x, edge_index, batch, ptr, edge_attr), edge_attr)
+        weights = None
         if isinstance(self.layer, HasAttentionWeights):
-            weights = self.layer.attention_weights(x, None, graphs)
+            weights = self.layer.attention_weights(x, e, given)
         if weights is None or not all(map(len, weights)):
-            raise TypeError(f"{type(self).__name__} never forms attention weights")
+            raise TypeError(f"{type(self.layer).__name__} never forms attention weights")
         return weights
 
     def reset_parameters(self) -> None:
@@ -86,5 +105,41 @@ class PlainAttention(nn.Module):
     def _graphs(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None, edge_attr: Tensor | None
     ) -> PlainGraphs:
-        types = edge_attr if self.reads_edge_types else None
+        """The batch with what the layer reads of it; arguments of :meth:`forward`.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+        """
+        check_states(x, self.channels)
+        types = self._types(edge_attr)
         return plain_graphs(len(x), edge_index, batch, ptr=ptr, edge_attr=types, transforms=self.transforms)
+
+    def _types(self, edge_attr: Tensor | None) -> Tensor | None:
+        """Edge types (E, D) among the arguments of :meth:`forward`; None where they are not read."""
+        return None
+
+    def _inputs(self, x: Tensor, graphs: PlainGraphs, edge_attr: Tensor | None) -> tuple[Tensor | None, GraphBatch]:
+        """Edge states and batch that the layer is called with; ``graphs`` are those of :meth:`_graphs`."""
+        return None, graphs.batch
+
+    def _of_block(self, edge_attr: Tensor | None, edge_types: Tensor | None) -> Tensor | None:
+        """The ``edge_attr`` of this attention in a block with edge states and edge types.
+
+        Raises:
+            ValueError: there are edge types, and it reads none.
+        """
+        if edge_types is not None and self.num_edge_types is None:
+            name = type(self.layer).__name__
+            raise ValueError(f"edge_types is for FFGT and GRPE with num_edge_types, the block has {name} without")
+        return edge_types if self.edge_dim is None else edge_attr
+
+
+def check_states(x: Tensor, channels: int | None) -> None:
+    """Refuses node states of another shape than (N, channels).
+
+    Raises:
+        ValueError: saying what was received.
+    """
+    if x.dim() != 2 or x.shape[1] != (channels or x.shape[1]):
+        width = "" if channels is None else f" with channels={channels}"
+        raise ValueError(f"x must be (N, channels){width}, received {tuple(x.shape)}")

@@ -95,7 +95,14 @@ def check_layer(
 
     Raises:
         AssertionError: what fails, a line for each check.
+        TypeError: no class of a layer.
     """
+    if not (isinstance(component, type) and issubclass(component, GraphLayer)):
+        is_class = isinstance(component, type)
+        raise TypeError(
+            "check_layer takes the class of an attention, a local layer or a block (graphbench.layers.contract), "
+            f"received {f'the class {component.__name__}' if is_class else f'an object of {type(component).__name__}'}"
+        )
     failed, filled = [], _filled(context, arguments)
     graphs = example or functools.partial(example_batch, node_dim=filled["dim_in"], edge_dim=filled["dim_edge"])
     for name in layer_checks(component):

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,14 +14,18 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GINConv
 from torch_geometric.nn import GPSConv as PyGGPSConv
+from torch_geometric.nn.attention import SGFormerAttention
 
 import graphbench
-from graphbench.errors import UserError
+from graphbench.errors import ArgumentError, UserError
 from graphbench.factory.data import encode, read_data
+from graphbench.layers.attention import gradformer
 from graphbench.layers.compiled import supported
 from graphbench.layers.contract import GlobalAttention
 from graphbench.nn import graphs
 from graphbench.nn.attention import ATTENTIONS
+from graphbench.ops.segment import segment_mean, segment_repeat
+from graphbench.registry import FromContext
 from graphbench.structures import GraphBatch
 from tests.paths import ROOT
 
@@ -124,11 +129,10 @@ def test_a_graph_does_not_see_its_batch_mates_and_gradients_reach_everything(nam
     x.requires_grad_()
     out = layer(x, edge_index, batch)
     assert out.shape == x.shape
-    if name != "Exphormer":  # its expander depends on the number of a graph in the batch
-        last = batch == 2
-        inside = last[edge_index[0]]
-        alone = layer(x[last], edge_index[:, inside] - 8)
-        torch.testing.assert_close(out[last], alone, rtol=1e-5, atol=1e-5)
+    last = batch == 2
+    inside = last[edge_index[0]]
+    alone = layer(x[last], edge_index[:, inside] - 8)
+    torch.testing.assert_close(out[last], alone, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(layer(x, edge_index, ptr=torch.tensor([0, 7, 8, 20])), out)
     out.square().sum().backward()
     assert bool(torch.isfinite(x.grad).all())
@@ -194,25 +198,144 @@ def test_inference_mode(name: str) -> None:
         ({"edge_index": torch.tensor([[0], [5]])}, "names node 5, x has 3"),
         ({"edge_index": torch.tensor([[0], [-1]])}, "names node -1, x has 3"),
         ({"edge_index": torch.zeros(2, 3)}, r"must be integers of shape \(2, E\), received float32 of shape \(2, 3\)"),
+        ({"edge_index": None}, r"must be integers of shape \(2, E\), received NoneType"),
         ({"batch": torch.tensor([0, 0, 0]), "ptr": torch.tensor([0, 3])}, "received both"),
+        ({"x": torch.zeros(3, 7)}, rf"x must be \(N, channels\) with channels={DIM}, received \(3, 7\)"),
+        ({"x": torch.zeros(3)}, rf"x must be \(N, channels\) with channels={DIM}, received \(3,\)"),
     ],
 )
 def test_what_describes_no_graphs_is_refused(change: dict[str, Tensor], message: str) -> None:
-    given = {"edge_index": torch.tensor([[0, 1], [1, 2]])} | change
-    with pytest.raises(ValueError, match=message):
-        graphbench.nn.Transformer(DIM)(torch.zeros(3, DIM), **given)
+    given = {"x": torch.zeros(3, DIM), "edge_index": torch.tensor([[0, 1], [1, 2]])} | change
+    for layer in (
+        graphbench.nn.Transformer(DIM),
+        graphbench.nn.GPSBlock(DIM),
+        graphbench.nn.GPSBlock(DIM, "GIN", None),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer(**given)
 
 
-def test_edge_types_are_read_where_a_layer_has_them() -> None:
+@pytest.mark.parametrize("name", ["FFGT", "GRPE"])
+def test_edge_types_are_read_alone_and_in_blocks(name: str) -> None:
     x, edge_index, batch = _graphs()
-    layer = graphbench.nn.FFGT(DIM, HEADS, num_edge_types=3).eval()
-    types = torch.arange(edge_index.shape[1]) % 3
-    assert not torch.allclose(
-        layer(x, edge_index, batch, edge_attr=types), layer(x, edge_index, batch, edge_attr=0 * types)
-    )
-    exphormer = graphbench.nn.Exphormer(DIM, HEADS, edge_dim=4)
-    with pytest.raises(ValueError, match="exactly where the layer has an edge_dim"):
-        exphormer(x, edge_index, batch)
+    layer = ATTENTIONS[name](DIM, HEADS, num_edge_types=3).eval()
+    block = graphbench.nn.GPSBlock(DIM, None, layer, norm="none").eval()
+    with_edges = graphbench.nn.GPSBlock(DIM, "GINE", layer, edge_dim=DIM).eval()
+    conv = graphbench.nn.GPSConv(DIM, None, attn_type=layer, norm=None).eval()
+    shuffled = torch.randperm(edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    types, states = shuffled % 4, torch.zeros(len(shuffled), DIM)  # 0 .. 3: num_edge_types is the last one
+
+    def outputs(types: Tensor, index: Tensor = edge_index) -> dict[str, Tensor]:
+        return {
+            "alone": layer(x, index, batch, edge_attr=types),
+            "block": block(x, index, batch, edge_types=types),
+            "block with edges": with_edges(x, index, batch, edge_attr=states, edge_types=types)[0],
+            "conv": conv(x, index, batch, edge_types=types),
+        }
+
+    with torch.no_grad():
+        read, one_type = outputs(types), outputs(0 * types)
+        moved = outputs(types[shuffled], edge_index[:, shuffled])
+    assert all(not torch.allclose(read[key], one_type[key], atol=1e-3) for key in read)
+    torch.testing.assert_close(moved, read, rtol=1e-5, atol=1e-5)  # each edge keeps its type
+    after = x + read["alone"]
+    torch.testing.assert_close(read["conv"], after + conv.mlp(after))
+    for call in (layer, block, conv):
+        with pytest.raises(ValueError, match=f"{name} has num_edge_types=3 and needs the type of every edge"):
+            call(x, edge_index, batch)
+    with pytest.raises(ValueError, match=r"edge types 0 to 3 .* received 1 to 4"):
+        layer(x, edge_index, batch, edge_attr=types + 1)
+    with pytest.raises(ValueError, match=f"{name} reads edge_attr where it has num_edge_types"):
+        ATTENTIONS[name](DIM, HEADS)(x, edge_index, batch, edge_attr=types)
+    with pytest.raises(ValueError, match="edge types are edge_types"):
+        block(x, edge_index, batch, edge_attr=types)
+
+
+def test_edge_types_that_nobody_reads_are_refused() -> None:
+    x, edge_index, batch = _graphs()
+    types = torch.zeros(edge_index.shape[1], dtype=torch.long)
+    sparse_flow, multihead = (graphbench.nn.GPSConv(DIM, None, attn_type=name) for name in ("SFi", "multihead"))
+    without = graphbench.nn.GPSBlock(DIM, "GIN", None)
+    for call, reader in ((sparse_flow, "SFi"), (multihead, "multihead"), (without, "no attention")):
+        with pytest.raises(ValueError, match=f"edge_types is for FFGT and GRPE with num_edge_types, .*{reader}"):
+            call(x, edge_index, batch, edge_types=types)
+
+
+def test_a_block_has_the_attention_that_it_is_given() -> None:
+    x, edge_index, batch = _graphs()
+    attention = graphbench.nn.SFi(DIM, HEADS)
+    block = graphbench.nn.GPSBlock(DIM, "GIN", attention)
+    before = copy.deepcopy(attention.state_dict())
+    owned = {id(parameter) for parameter in block.parameters()}
+    assert owned.issuperset(map(id, attention.parameters()))
+    block(x, edge_index, batch).sum().backward()
+    assert all(parameter.grad is not None for parameter in attention.parameters())
+    block.reset_parameters()
+    after = attention.state_dict()
+    assert any(not torch.equal(value, after[key]) for key, value in before.items())
+    again = pickle.loads(pickle.dumps(block)).eval()
+    torch.testing.assert_close(again(x, edge_index, batch), block.eval()(x, edge_index, batch))
+    again.reset_parameters()
+    assert not torch.equal(again(x, edge_index, batch), block(x, edge_index, batch))
+    for make, argument in ((graphbench.nn.GPSBlock, "attention"), (graphbench.nn.GPSConv, "attn_type")):
+        with pytest.raises(TypeError, match=f"{argument} must be a name or an attention of .*Linear; .*PlainAttention"):
+            make(DIM, None, **{argument: torch.nn.Linear(2, 2)})
+
+
+def test_exphormer_in_blocks() -> None:
+    x, edge_index, batch = _graphs()
+    given = graphbench.nn.Exphormer(DIM, HEADS, num_virtual_nodes=1).eval()
+    block = graphbench.nn.GPSBlock(DIM, None, given, norm="none").eval()
+    after = x + given(x, edge_index, batch)
+    torch.testing.assert_close(block(x, edge_index, batch), after + block.layer.feed_forward(after))
+    owned = [id(parameter) for parameter in block.parameters()]
+    assert set(owned).issuperset(map(id, given.parameters()))
+    assert len(block.state_dict()) == len(owned)  # none twice
+    torch.nn.init.zeros_(given.pairs.expander.weight)
+    block.reset_parameters()
+    assert bool(given.pairs.expander.weight.any())
+    named = graphbench.nn.GPSBlock(DIM, "GIN", "Exphormer", heads=HEADS, attention_options={"degree": 2})
+    assert named(x, edge_index, batch).shape == x.shape
+
+    reading = graphbench.nn.Exphormer(DIM, HEADS, edge_dim=4)
+    conv = graphbench.nn.GPSConv(DIM, None, attn_type=reading).eval()
+    block = graphbench.nn.GPSBlock(DIM, None, reading, edge_dim=4).eval()
+    states = torch.randn(edge_index.shape[1], 4)
+    assert not torch.allclose(*(conv(x, edge_index, batch, edge_attr=e) for e in (states, 0 * states)))
+    assert not torch.allclose(*(block(x, edge_index, batch, edge_attr=e)[0] for e in (states, 0 * states)))
+    for call in (reading, conv):
+        with pytest.raises(ValueError, match="exactly where the layer has an edge_dim"):
+            call(x, edge_index, batch)
+    with pytest.raises(ArgumentError, match="Exphormer has edge_dim 4, the block None"):
+        graphbench.nn.GPSBlock(DIM, "GIN", reading)
+
+
+class MeanOfGraph(GlobalAttention):
+    """An attention of a user, as configurations name it."""
+
+    def __init__(self, dim: FromContext[int], *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = scale
+        self.lin = torch.nn.Linear(dim, dim)
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
+        return self.scale * segment_repeat(segment_mean(self.lin(h), batch.ragged), batch.ragged)
+
+
+def test_an_attention_of_ones_own() -> None:
+    x, edge_index, batch = _graphs()
+    own = graphbench.nn.PlainAttention(partial(MeanOfGraph, DIM, scale=0.5))
+    expected = torch.cat([0.5 * own.layer.lin(rows).mean(0).expand(len(rows), -1) for rows in x.split([7, 1, 12])])
+    torch.testing.assert_close(own(x, edge_index, batch), expected)
+    after = x + expected
+    conv = graphbench.nn.GPSConv(DIM, None, attn_type=own, norm=None).eval()
+    torch.testing.assert_close(conv(x, edge_index, batch), after + conv.mlp(after))
+    block = graphbench.nn.GPSBlock(DIM, None, own, norm="none").eval()
+    torch.testing.assert_close(block(x, edge_index, batch), after + block.layer.feed_forward(after))
+    distant = graphbench.nn.PlainAttention(partial(gradformer.Gradformer, DIM, HEADS), {"ShortestPaths": {}})
+    assert distant(x, edge_index, batch).shape == x.shape
+    with pytest.raises(ValueError, match=r"x must be \(N, channels\), received"):
+        own(x[0], edge_index, batch)
 
 
 def test_gps_conv_of_pyg_takes_our_attentions() -> None:
@@ -233,6 +356,20 @@ def test_gps_conv_of_pyg_takes_our_attentions() -> None:
     torch.testing.assert_close(ours(x, edge_index, batch), theirs(x, edge_index, batch), rtol=1e-5, atol=1e-5)
     with pytest.raises(graphbench.errors.UserError, match="Did you mean 'SFi'"):
         graphbench.nn.GPSConv(DIM, None, attn_type="Sfi")
+
+
+def test_sgformer_with_norms_per_row_is_that_of_pyg() -> None:
+    """What ``docs/layers.md`` says; on one graph, since PyG's pads."""
+    x, edge_index, _ = _graphs((12,))
+    theirs = SGFormerAttention(DIM, heads=HEADS, head_channels=DIM)
+    by_row = graphbench.nn.SGFormer(DIM, HEADS, norm="l2")
+    released = graphbench.nn.SGFormer(DIM, HEADS)
+    for layer in (by_row.layer, released.layer):
+        state = {f"{name}.weight": getattr(theirs, name).weight for name in ("q", "k", "v")}
+        layer.load_state_dict(state | {f"{name}.bias": torch.zeros(HEADS * DIM) for name in ("q", "k", "v")})
+    expected = theirs(x[None], torch.ones(1, 12, dtype=torch.bool))[0]
+    torch.testing.assert_close(by_row(x, edge_index), expected, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(released(x, edge_index), expected, atol=1e-2)
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler looks at what warns
@@ -280,7 +417,7 @@ def test_further_arguments_reach_the_layer_and_unknown_ones_are_refused(name: st
     make = ATTENTIONS[name]
     layer, ring = make(8, 1, **FURTHER[name]), torch.tensor([[0, 1, 2], [1, 2, 0]])
     assert FURTHER[name].items() <= layer.make.args[1].items()
-    types = {"edge_attr": torch.zeros(3, 1, dtype=torch.long)} if layer.reads_edge_types else {}
+    types = {"edge_attr": torch.zeros(3, 1, dtype=torch.long)} if layer.num_edge_types else {}
     assert layer(torch.randn(3, 8), ring, **types).isfinite().all()
     with pytest.raises(UserError, match=f"unknown argument of {name} 'lamda'"):
         make(8, 1, lamda=1)
@@ -292,6 +429,6 @@ def test_the_page_works_as_written(capsys: pytest.CaptureFixture[str], tmp_path:
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs/layers.md").read_text(), re.DOTALL):
         exec(compile(block, "docs/layers.md", "exec"), names)
     printed = capsys.readouterr().out
-    assert printed.count("torch.Size([") == 4
+    assert printed.count("torch.Size([") == 5
     assert "True" in printed
     assert "of the flows are zero" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.registry import FromContext
 from graphbench.structures import GraphBatch
 from graphbench.testing import check_layer, example_batch, layer_checks, layer_subject
+from graphbench.transforms.heat_kernel_se import HeatKernelSE
 from tests.paths import ROOT
 from tests.test_main import TINY
 
@@ -228,3 +230,16 @@ def test_every_layer_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.main(["check", "quickstart", "--contract"]) == 0
     assert "no layer of this configuration comes from a plug-in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("component", "received"),
+    [
+        (HeatKernelSE, "the class HeatKernelSE"),
+        (Sound(4), "an object of Sound"),
+        ("Sound", "an object of str"),
+    ],
+)
+def test_what_is_no_class_of_a_layer_is_refused(component: Any, received: str) -> None:
+    with pytest.raises(TypeError, match=f"takes the class of an attention, .*, received {received}"):
+        check_layer(component)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench import plug_ins
+from graphbench.contract import broken
 from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.progress import Display
 from graphbench.data.files.tensor_cache import cached_tensors
@@ -143,13 +144,17 @@ def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
 
 def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
     first, *_ = members = list(group.values())
-    outputs = first.together(store, members) if isinstance(first, JointTransform) else [first(store)]
-    computed = dict(zip(group, outputs, strict=True))
-    for name, transform in group.items():
-        undeclared = set(computed[name]) - set(transform.outputs)
-        if undeclared:
-            raise TypeError(f"{transform.registered_name} declares the outputs {transform.outputs}, not {undeclared}")
-    return computed
+    method: Callable[..., Any] = type(first).__call__
+    if isinstance(first, JointTransform):
+        method, outputs = type(first).together, first.together(store, members)
+    else:
+        outputs = [first(store)]
+    for transform, output in zip(members, outputs, strict=True):
+        named = isinstance(output, dict) and set(output) <= set(transform.outputs)
+        if not (named and all(isinstance(value, Tensor) for value in output.values())):
+            expected = f"a dict of tensors named {' and '.join(transform.outputs)} (outputs)"
+            raise broken(method, expected, output)
+    return dict(zip(group, outputs, strict=True))
 
 
 def describe(transform: Transform) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from graphbench import plug_ins
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
+from graphbench.errors import UserError
 from graphbench.transforms import cell_complex, motifs, patches
 from graphbench.transforms.algorithms.cache import apply, describe
 from graphbench.transforms.base import Transform
@@ -222,10 +223,30 @@ def _apply_counting(cache: Path, log: Path) -> None:
     assert apply(_store(), {"C": CountingSE(str(log))}, cache).pe["C.ones"].shape[1] == 1
 
 
-def test_an_output_that_is_not_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CountingSE, "outputs", ("zeros",))
-    with pytest.raises(TypeError, match=r"CountingSE declares the outputs \('zeros',\), not {'ones'}"):
-        _apply_counting(tmp_path, tmp_path / "log")
+@pytest.mark.parametrize(
+    ("returned", "received"),
+    [
+        (torch.zeros(3, 1), r"float32 of shape \(3, 1\)"),
+        ({"zeros": torch.zeros(3, 1)}, r"{'zeros': float32 of shape \(3, 1\)}"),
+        ({"ones": [1.0]}, "{'ones': list}"),
+        (None, "None: is there a return"),
+    ],
+)
+def test_what_is_not_a_dict_of_the_declared_outputs_is_refused(
+    returned: Any, received: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong(CountingSE):
+        def __call__(self, store: GraphStore) -> dict[str, Tensor]:
+            return returned  # type: ignore[no-any-return]
+
+    with pytest.raises(
+        UserError,
+        match=rf"{Path(__file__).name}:\d+: .*Wrong.__call__ must return a dict .* named ones .*; .*{received}",
+    ):
+        apply(_store(), {"C": Wrong(str(tmp_path))}, tmp_path)
+    joint = type("Joint", (RandomWalkSE,), {"together": staticmethod(lambda store, transforms: [returned])})
+    with pytest.raises(UserError, match=rf"must return a dict of tensors named landing .*; received .*{received}"):
+        apply(_store(), {"C": joint([1])}, tmp_path)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ class FocalSettings:
         focal_heads: number of focal heads, the last ones of a layer; the others see the whole graph.
         focal_length: hops that focal heads see; 0: themselves only. The graph token sees all and is seen by all.
         attn_dim: channels per head; 0: ``dim / heads``.
-        num_edge_types: types of edges; 1: edge features are not read.
+        num_edge_types: the last type of edges, of 0 .. ``num_edge_types``; 1: edge features are not read.
         edge_radix: 0: the type is the first column of the edge features; r: the columns are digits to base r.
         edge_offset: number added to every type.
         tables_per_layer: tables for every layer instead of one for all.
