@@ -77,7 +77,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
         (made / PARAMETERS).write_bytes(exported(state, record))  # save_file lets nobody but its user read
         shutil.copy(folder / "record.json", made)
         shutil.copy(folder / "config.yaml", made)
-        for name, source in trained.config.code.items():  # plug-ins, as the run keeps them
+        for name, source in trained.config.code_files.items():  # plug-ins, as the run keeps them
             if (folder / name).is_file() and (made / name).resolve().is_relative_to(made.resolve()):
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_bytes(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from graphbench import plug_ins
+from graphbench import user_code
 from graphbench.data.files.progress import Display
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
@@ -153,8 +154,8 @@ def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dic
 
 
 def describe(transform: Transform) -> dict[str, Any]:
-    """Name, version and arguments of a transform, and digests of the plug-ins that it comes from, as JSON values."""
+    """Name, version and arguments of a transform, and digests of users' code that it comes from, as JSON values."""
     arguments = {name: getattr(transform, name) for name in parameters(type(transform))}
     described = {"transform": transform.registered_name, "version": transform.version, "arguments": arguments}
-    code = plug_ins.source_digests(type(transform))
+    code = [hashlib.sha256(text).hexdigest() for text in user_code.of_component(type(transform)).values()]
     return {**described, "code": code} if code else described

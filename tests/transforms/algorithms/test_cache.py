@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import multiprocessing
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -178,6 +180,13 @@ def test_an_edited_plug_in_is_computed_again_and_its_copy_is_not(
     edited = transform("project", PLUG_IN.replace("torch.ones(", "2 * torch.ones("))
     assert _computed(_store(), tmp_path, Hers=edited) == ["Hers"]
     assert float(apply(_store(), {"Hers": edited}, tmp_path).pe["Hers.ones"].max()) == 2
+    (tmp_path / "imported_encodings.py").write_text(PLUG_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = importlib.import_module("imported_encodings").Hers()
+    monkeypatch.delitem(sys.modules, "imported_encodings")
+    assert describe(imported)["code"] == [hashlib.sha256(PLUG_IN.encode()).hexdigest()], (
+        "of no plug-in, and an edit counts"
+    )
     assert "code" not in describe(RandomWalkSE([1]))  # addresses of shipped transforms stay
 
 
