@@ -51,23 +51,26 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     Args:
         source: file or module.
         where: what names it, for messages.
-        folder: folder of the configuration, where a file is looked for first.
+        folder: folder of the configuration, where a file or a module that is not loaded yet is looked for first.
 
     Raises:
         UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
             being imported.
     """
-    if folder is not None and source.endswith(".py") and (folder / source).is_file():
-        source = str(folder / source)
-    _ask_consent(source, where)
+    lies_in = None if folder is None else _beside_configuration(source, folder)
+    if lies_in is not None and source.endswith(".py"):
+        source = str(lies_in)
+    _ask_consent(source, where, lies_in)
     try:
         if not source.endswith(".py"):
             if str(Path.cwd()) not in sys.path:
                 sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
-            file = _file_of(source)
+            file = lies_in or _file_of(source)
             if file is not None:
                 _places.add(file.parent if file.name == "__init__.py" else file)
-            return _with_source(importlib.import_module(source))
+            return _with_source(
+                _import_beside(source, folder) if lies_in and folder else importlib.import_module(source)
+            )
         _places.add(Path(source).resolve())
         return _run_file(Path(source).resolve())
     except UserError:
@@ -75,6 +78,27 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
         told = f"{_told(error)}{_beside(source, error)}"
         raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
+
+
+def _beside_configuration(source: str, folder: Path) -> Path | None:
+    """File of a plug-in in the folder of a configuration; None where there is none, or its module is loaded."""
+    if source.endswith(".py"):
+        return folder / source if (folder / source).is_file() else None
+    package = source.partition(".")[0]
+    files = (folder / package / "__init__.py", folder / f"{package}.py")
+    return None if package in sys.modules else next((file.resolve() for file in files if file.is_file()), None)
+
+
+def _import_beside(source: str, folder: Path) -> ModuleType:
+    """Imports a module from a folder, whatever else has its name, and keeps the folder for processes started later."""
+    place = str(folder.resolve())
+    sys.path.insert(0, place)
+    try:
+        return importlib.import_module(source)
+    finally:
+        sys.path.remove(place)
+        if place not in sys.path:
+            sys.path.append(place)
 
 
 def _beside(source: str, error: BaseException) -> str:
@@ -132,8 +156,8 @@ def origin(module: str) -> str:
     return _files.get(module, module)
 
 
-def _ask_consent(source: str, where: str | None) -> None:
-    file = _file_of(source)
+def _ask_consent(source: str, where: str | None, lies_in: Path | None = None) -> None:
+    file = lies_in.resolve() if lies_in is not None else _file_of(source)
     if file is None or os.environ.get(CONSENT) == "1":
         return
     project = (Path.cwd(), _PACKAGE.parent)
