@@ -78,12 +78,11 @@ def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
             yield section, name, key
 
 
-def code_of_components(values: Mapping[str, Any], listed: Collection[bytes]) -> dict[str, bytes]:
-    """Sources of the users' components that a configuration names and that no plug-in of it brings, by name.
+def components_of_users(values: Mapping[str, Any]) -> dict[str, type]:
+    """Components of users that a configuration names, and transforms of its encoders, by name.
 
     Args:
         values: values by dotted key.
-        listed: sources of its plug-ins, and of what they import.
     """
     named: dict[str, type] = {}
     for key, declared in _NAMING.items():
@@ -94,7 +93,18 @@ def code_of_components(values: Mapping[str, Any], listed: Collection[bytes]) -> 
                     transform = getattr(component, "transform", None)
                     if transform in registry.names_of_users(registry.TRANSFORMS):
                         named[transform] = registry.lookup(registry.TRANSFORMS, transform)
-    code = {name: user_code.of_registered(name, component, listed) for name, component in named.items()}
+    return named
+
+
+def code_of_components(values: Mapping[str, Any], listed: Collection[bytes]) -> dict[str, bytes]:
+    """Sources of the :func:`components_of_users` that no plug-in of a configuration brings.
+
+    Args:
+        values: values by dotted key.
+        listed: sources of its plug-ins, and of what they import.
+    """
+    named = components_of_users(values).items()
+    code = {name: user_code.of_registered(name, component, listed) for name, component in named}
     return {name: source for name, source in code.items() if source}
 
 

@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from graphbench import user_code
+from graphbench import plug_ins, user_code
 from graphbench.data.files.progress import Display
 from graphbench.data.files.tensor_cache import cached_tensors
 from graphbench.data.store import GraphStore
@@ -150,7 +150,30 @@ def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dic
         undeclared = set(computed[name]) - set(transform.outputs)
         if undeclared:
             raise TypeError(f"{transform.registered_name} declares the outputs {transform.outputs}, not {undeclared}")
+        for output, values in computed[name].items():
+            _check_finite(store, name, transform, output, values)
     return computed
+
+
+def _check_finite(store: GraphStore, name: str, transform: Transform, output: str, values: Tensor) -> None:
+    """Refuses an output that holds no numbers, which would show as a loss or a metric that is none.
+
+    Raises:
+        ValueError: naming the encoding and the first such graph.
+    """
+    if not values.is_floating_point() or (not transform.nan_is_missing and bool(values.sum().isfinite())):
+        return
+    wrong = values.isinf() if transform.nan_is_missing else ~values.isfinite()
+    if not bool(wrong.any()):
+        return
+    begins = {"node": store.node_ptr, "edge": store.edge_ptr, "pair": torch.from_numpy(store.pair_ptr)}
+    begin, where = begins.get(transform.level), ""
+    if begin is not None and len(values) == int(begin[-1]):  # other lengths are refused where they are added
+        where = f", the first in graph {int((begin <= wrong.nonzero()[0, 0]).sum()) - 1}"
+    raise ValueError(
+        f"encoding '{name}.{output}' has {int(wrong.sum()):,} values that are nan or infinite{where} (computed by "
+        f"{transform.registered_name}, {plug_ins.place(type(transform))})"
+    )
 
 
 def describe(transform: Transform) -> dict[str, Any]:
