@@ -21,21 +21,31 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the place of ``path`` when the block ends without an exception.
 
     After an exception ``path`` is as it was before; after a power cut it has the old or the new content, never both.
-    A link stays one, to a file with the new content; a device or a pipe is written to.
+    A link is replaced, not followed: what it leads to may be somebody else's (:func:`output` follows it).
 
     Args:
         path: the file to write; its folder must exist.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        with path.open("wb") as file:
-            yield file
-        return
-    path = path.resolve() if path.is_symlink() else path
     with temporary(path) as made:
         with made.open("xb") as file:
             _remove_abandoned(path, made)
             yield file
         put(made, path)
+
+
+@contextmanager
+def output(path: Path) -> Iterator[BinaryIO]:
+    """A file that a user has named, as :func:`replacing`, but a link stays one, and a device or a pipe is written to.
+
+    Folders above it are created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with path.open("wb") as file:
+            yield file
+    else:
+        with replacing(path.resolve() if path.is_symlink() else path) as file:
+            yield file
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Mapping
 from importlib.abc import ExecutionLoader
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -23,7 +24,9 @@ from typing import Any
 
 from graphbench.errors import UserError
 
-_sources: dict[str, bytes] = {}
+_sources: dict[str, dict[str, bytes]] = {}
+"""Module of a plug-in -> its files by path, as they were when it was imported."""
+
 _files: dict[str, str] = {}
 _places: set[Path] = set()
 """Files, and folders of packages, that plug-ins lie in."""
@@ -48,23 +51,26 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     Args:
         source: file or module.
         where: what names it, for messages.
-        folder: folder of the configuration, where a file is looked for first.
+        folder: folder of the configuration, where a file or a module that is not loaded yet is looked for first.
 
     Raises:
         UserError: it lies elsewhere and nobody has allowed that; the file or module does not exist, or fails while
             being imported.
     """
-    if folder is not None and source.endswith(".py") and (folder / source).is_file():
-        source = str(folder / source)
-    _ask_consent(source, where)
+    lies_in = None if folder is None else _beside_configuration(source, folder)
+    if lies_in is not None and source.endswith(".py"):
+        source = str(lies_in)
+    _ask_consent(source, where, lies_in)
     try:
         if not source.endswith(".py"):
             if str(Path.cwd()) not in sys.path:
                 sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
-            file = _file_of(source)
+            file = lies_in or _file_of(source)
             if file is not None:
                 _places.add(file.parent if file.name == "__init__.py" else file)
-            return _with_source(importlib.import_module(source))
+            return _with_source(
+                _import_beside(source, folder) if lies_in and folder else importlib.import_module(source)
+            )
         _places.add(Path(source).resolve())
         return _run_file(Path(source).resolve())
     except UserError:
@@ -72,6 +78,27 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
         told = f"{_told(error)}{_beside(source, error)}"
         raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
+
+
+def _beside_configuration(source: str, folder: Path) -> Path | None:
+    """File of a plug-in in the folder of a configuration; None where there is none, or its module is loaded."""
+    if source.endswith(".py"):
+        return folder / source if (folder / source).is_file() else None
+    package = source.partition(".")[0]
+    files = (folder / package / "__init__.py", folder / f"{package}.py")
+    return None if package in sys.modules else next((file.resolve() for file in files if file.is_file()), None)
+
+
+def _import_beside(source: str, folder: Path) -> ModuleType:
+    """Imports a module from a folder, whatever else has its name, and keeps the folder for processes started later."""
+    place = str(folder.resolve())
+    sys.path.insert(0, place)
+    try:
+        return importlib.import_module(source)
+    finally:
+        sys.path.remove(place)
+        if place not in sys.path:
+            sys.path.append(place)
 
 
 def _beside(source: str, error: BaseException) -> str:
@@ -107,7 +134,7 @@ def _run_file(path: Path) -> ModuleType:
     for earlier, file in _files.items():
         if file == str(path) and earlier != name:
             sys.modules.pop(earlier, None)  # its names are this one's now: an edit that is undone runs anew
-    _sources[name] = text
+    _sources[name] = {path.name: text}
     return module
 
 
@@ -129,8 +156,8 @@ def origin(module: str) -> str:
     return _files.get(module, module)
 
 
-def _ask_consent(source: str, where: str | None) -> None:
-    file = _file_of(source)
+def _ask_consent(source: str, where: str | None, lies_in: Path | None = None) -> None:
+    file = lies_in.resolve() if lies_in is not None else _file_of(source)
     if file is None or os.environ.get(CONSENT) == "1":
         return
     project = (Path.cwd(), _PACKAGE.parent)
@@ -250,8 +277,7 @@ def _resolved(file: str | Path) -> Path:
 def _is_users(frame: FrameType) -> bool:
     """Whether a frame is of a plug-in or a module that a user has put beside it: neither ours nor installed."""
     file = Path(frame.f_code.co_filename)
-    ours = _resolved(file).is_relative_to(_PACKAGE)
-    return _is_own(frame) or not (ours or _is_installed(file) or file.suffix != ".py")
+    return _is_own(frame) or is_users_file(file)
 
 
 def _is_installed(file: Path) -> bool:
@@ -260,25 +286,59 @@ def _is_installed(file: Path) -> bool:
 
 def plugin_source(plugin: ModuleType) -> bytes:
     """Source of a plug-in, of a package that of all its files, as it was when it was imported."""
-    return _sources[plugin.__name__]
+    return b"".join(texts(plugin.__name__).values())
 
 
-def source_digests(component: type) -> list[str]:
-    """Digests of the plug-ins that a class and its bases come from; none for classes of this package."""
-    digests = {}
-    for base in component.__mro__:
-        parts = base.__module__.split(".")  # the plug-in may be a package that the module lies in
-        for name in (".".join(parts[:count]) for count in range(len(parts), 0, -1)):
-            if name in _sources:
-                digests[name] = hashlib.sha256(_sources[name]).hexdigest()
-                break
-    return list(digests.values())
+def texts(plugin: str) -> Mapping[str, bytes]:
+    """Files of a plug-in, by path from the folder that it is imported from, as they were when it was imported.
+
+    Args:
+        plugin: name of its module.
+    """
+    return _sources[plugin]
+
+
+def files_to_keep(source: str, plugin: ModuleType) -> dict[str, bytes]:
+    """Files that importing a plug-in elsewhere needs, by path beside a configuration; none of an installed one.
+
+    Args:
+        source: file or module, as the configuration names it.
+        plugin: its module.
+    """
+    if source.endswith(".py"):
+        return {source: plugin_source(plugin)}
+    above = {}
+    for end in range(1, len(parts := source.split("."))):
+        file = getattr(sys.modules[".".join(parts[:end])], "__file__", None)
+        if file is not None:
+            above["/".join((*parts[:end], "__init__.py"))] = Path(file)
+    own = plugin.__file__ or f"{plugin.__path__[0]}/__init__.py"
+    if not all(map(is_users_file, [*above.values(), Path(own)])):
+        return {}
+    return {**{path: file.read_bytes() for path, file in above.items()}, **texts(source)}
+
+
+def of_module(module: str) -> str | None:
+    """Module of the plug-in that a module is, or lies in; None for code of others."""
+    parts = module.split(".")
+    return next((name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in _sources), None)
+
+
+def is_users_file(file: Path) -> bool:
+    """Whether a file is Python source of the user: neither ours nor installed."""
+    return file.suffix == ".py" and not _resolved(file).is_relative_to(_PACKAGE) and not _is_installed(file)
 
 
 def _with_source(plugin: ModuleType) -> ModuleType:
-    if plugin.__name__ not in _sources:
+    name = plugin.__name__
+    if name not in _sources:
         folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
-        files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-        files = files or ([Path(plugin.__file__)] if plugin.__file__ else [])
-        _sources[plugin.__name__] = b"".join(file.read_bytes() for file in files)
+        files = {
+            "/".join((*name.split("."), *file.relative_to(folder).parts)): file.read_bytes()
+            for folder in folders
+            for file in sorted(folder.rglob("*.py"))
+        }
+        if not files and plugin.__file__:
+            files = {"/".join(name.split(".")) + ".py": Path(plugin.__file__).read_bytes()}
+        _sources[name] = files
     return plugin

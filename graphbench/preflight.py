@@ -27,7 +27,7 @@ from graphbench.factory.task import build_task, check_ranking
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
 from graphbench.factory.transforms import build_transforms
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.identity import RunIdentity, plug_in_inputs
+from graphbench.runs.identity import RunIdentity, code_inputs
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.structures import DataInfo
 from graphbench.train.parameter_groups import count_parameters
@@ -187,7 +187,7 @@ def check_together(config: Config) -> None:
 
 def declared_identity(config: Config, run: Run) -> RunIdentity:
     """Identity of a run as far as it is known without data: a part of its whole identity."""
-    inputs = plug_in_inputs(config.code)
+    inputs = code_inputs(config.code, config.component_code)
     if config.tree.run_multiple_splits:
         inputs["seed"] = str(run.seed)
     return RunIdentity(config.hash, inputs)

@@ -104,7 +104,7 @@ def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
 
 def _files(config: Config, loaded: LoadedDataset) -> dict[str, bytes]:
     """Files beside the data that the run is made of, by the name that the configuration has for them."""
-    files = {name: source for name, source in {**config.code, **loaded.code}.items() if name.endswith(".py")}
+    files = {**config.code_files, **{name: source for name, source in loaded.code.items() if name.endswith(".py")}}
     split = config.tree.dataset.split_file
     return {**files, split: config.beside(split).read_bytes()} if split else files
 

@@ -25,17 +25,21 @@ def test_text_is_written_and_replaced(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["a.txt"]
 
 
-def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+def test_links_and_pipes_that_a_user_names_stay_what_they_are(tmp_path: Path) -> None:
+    def write(path: Path, content: bytes) -> None:
+        with atomic.output(path) as file:
+            file.write(content)
+
     link, target, pipe = tmp_path / "link", tmp_path / "target", tmp_path / "pipe"
     target.write_text("old")
     link.symlink_to(target)
-    atomic.write_text(link, "new")
+    write(link, b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as threads:
         read = threads.submit(pipe.read_text)
-        atomic.write_text(pipe, "text")
+        write(pipe, b"text")
         assert read.result(30) == "text"
     assert pipe.is_fifo()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,9 @@ def test_another_split_of_the_same_sizes_is_refused(folder: Path, commands: Comm
     assert "split_index 2 does not exist. Allowed: 0 .. 1" in commands.refused(*fixed, "dataset.split_index", "2")
 
 
-def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, commands: Commands) -> None:
+def test_an_edited_plugin_is_refused_and_the_same_one_is_not(
+    folder: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write_plugin(text: str, name: str = "mine.py") -> None:
         Path(name).write_text(text)
 
@@ -180,8 +183,15 @@ def test_an_edited_plugin_is_refused_and_the_same_one_is_not(folder: Path, comma
     assert f"{advice} valid (as it was: results/coins/0/mine.py)." in refused
     assert Path("results/coins/0/mine.py").read_text() == "SCALE = 1\n"
     write_plugin("SCALE = 1\n")
-    write_plugin("FACTOR = 3\n", "added.py")
+    write_plugin("from beside_added import FACTOR\n", "added.py")
+    write_plugin("FACTOR = 3\n", "beside_added.py")
+    monkeypatch.syspath_prepend(folder)
     commands.run("coins.yaml", "plugins", "[added.py]", "name_tag", "added")
+    assert Path("results/coins-added/0/beside_added.py").read_text() == "FACTOR = 3\n"
+    write_plugin("FACTOR = 4\n", "beside_added.py")
+    monkeypatch.delitem(sys.modules, "beside_added")
+    refused = commands.refused("coins.yaml", "plugins", "[added.py]", "name_tag", "added")
+    assert "of another plug-in beside_added.py (" in refused
     write_plugin("FACTOR = 4\n", "added.py")
     assert "of another plug-in added.py (" in commands.refused(
         "coins.yaml", "plugins", "[added.py]", "name_tag", "added"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from graphbench.command_line import CommandParser
 from graphbench.config import load_config
+from graphbench.config.components import components_of_users
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
 from graphbench.errors import UserError
@@ -91,11 +92,12 @@ def _kept_per_parameter(config: Config) -> float:
 
 def _print_contract(config: Config) -> None:
     from graphbench.factory.config_errors import config_errors
-    from graphbench.factory.layers import layers_in_use, widths
+    from graphbench.factory.layers import layers_in_use, takes_layers, widths
     from graphbench.plug_ins import place
     from graphbench.testing import check_layer, layer_checks
 
-    own = [each for each in layers_in_use(config) if not each[2].__module__.startswith("graphbench.")]
+    named = layers_in_use(config) if takes_layers(config) else ()
+    own = [each for each in named if not each[2].__module__.startswith("graphbench.")]
     failed: list[str] = []
     for group, name, component in own:
         try:
@@ -109,7 +111,11 @@ def _print_contract(config: Config) -> None:
     if failed:
         raise UserError("\n".join(failed))
     if not own:
-        print("contract: no layer of this configuration comes from a plug-in; the package's own pass it in its tests")
+        print("contract: no layer of this model comes from a plug-in; the package's own pass it in its tests")
+    checked = {component for _, _, component in own}
+    others = [name for name, each in components_of_users(flat(config.tree)).items() if each not in checked]
+    if others:
+        print(f"contract: it is for layers of the model, not checked: {', '.join(others)}")
 
 
 def _print_measured(options: argparse.Namespace) -> None:

@@ -7,10 +7,10 @@ of the constructors. A parameter that the context fills may be set there as well
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from graphbench import plug_ins, registry
+from graphbench import plug_ins, registry, user_code
 from graphbench.config.data_keys import ENCODING
 from graphbench.config.key import Key
 from graphbench.config.layer_type import component_names
@@ -76,6 +76,36 @@ def sections_in_use(values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]
         section = "gt" if key == "model.type" else key.rpartition(".")[0]
         for name in component_names(values.get(key, declared.default)):
             yield section, name, key
+
+
+def components_of_users(values: Mapping[str, Any]) -> dict[str, type]:
+    """Components of users that a configuration names, and transforms of its encoders, by name.
+
+    Args:
+        values: values by dotted key.
+    """
+    named: dict[str, type] = {}
+    for key, declared in _NAMING.items():
+        for name in component_names(values.get(key, declared.default)):
+            for namespace in declared.namespaces:
+                if name in registry.names_of_users(namespace):
+                    named[name] = component = registry.lookup(namespace, name)
+                    transform = getattr(component, "transform", None)
+                    if transform in registry.names_of_users(registry.TRANSFORMS):
+                        named[transform] = registry.lookup(registry.TRANSFORMS, transform)
+    return named
+
+
+def code_of_components(values: Mapping[str, Any], listed: Collection[bytes]) -> dict[str, bytes]:
+    """Sources of the :func:`components_of_users` that no plug-in of a configuration brings.
+
+    Args:
+        values: values by dotted key.
+        listed: sources of its plug-ins, and of what they import.
+    """
+    named = components_of_users(values).items()
+    code = {name: user_code.of_registered(name, component, listed) for name, component in named}
+    return {name: source for name, source in code.items() if source}
 
 
 def open_sections(values: dict[str, Any], where: Mapping[str, str]) -> None:

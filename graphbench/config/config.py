@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from yacs.config import CfgNode
 
+from graphbench.config.components import code_of_components
 from graphbench.config.layer_type import LayerSpec, layer_specs
 from graphbench.config.settings import settings_hash, settings_of
 from graphbench.config.yaml_files import COMMAND_LINE
@@ -25,7 +26,8 @@ class Config:
         tree: every key and every component section in use, defaults included; frozen.
         origin: ``file:line`` (or ``command line``) of every key that was set.
         notices: sentences for the log (keys without effect).
-        code: plug-in -> its source, as it was imported.
+        code: plug-in, or file that one imports -> its source, as it was imported.
+        code_files: path -> file of the plug-ins that are not installed, and of what they import: what a run keeps.
         file: path of the file that was loaded, which may build on others (``_base_``).
     """
 
@@ -35,6 +37,7 @@ class Config:
     notices: tuple[str, ...]
     code: Mapping[str, bytes] = field(default_factory=dict)
     file: str = ""
+    code_files: Mapping[str, bytes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Name, hash and what was set; :meth:`dump` has all values."""
@@ -82,6 +85,14 @@ class Config:
     def hash(self) -> str:
         """Twelve hex digits over the settings."""
         return settings_hash(self.settings)
+
+    @property
+    def component_code(self) -> dict[str, bytes]:
+        """Component of users that it names and no plug-in of it brings -> its source, as it is now.
+
+        Components of the running script or notebook, and of modules that it imports.
+        """
+        return code_of_components(flat(self.tree), self.code.values())
 
     @property
     def selects_by_loss(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from graphbench import plug_ins, registry, shipped
+from graphbench import plug_ins, registry, shipped, user_code
 from graphbench.config import dialect
 from graphbench.config.components import (
     check_names,
@@ -63,7 +63,7 @@ def load_config(
     base = _base_name(path, leaves)
     leaves.update(parse_overrides(overrides, places))
     typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
-    code = _load_plugins(leaves, path)
+    code, code_files = _load_plugins(leaves, path)
 
     _register_families(leaves)
     schema = {**SCHEMA, **_further_encodings(leaves)}
@@ -113,7 +113,7 @@ def load_config(
     splits = tree.run_multiple_splits
     if len(set(splits)) < len(splits):
         raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
-    return Config(name, tree, origin, tuple(notices), code, str(path))
+    return Config(name, tree, origin, tuple(notices), code, str(path), code_files)
 
 
 def _base_name(path: Path, leaves: Leaves) -> str:
@@ -131,13 +131,18 @@ def _base_name(path: Path, leaves: Leaves) -> str:
     return name if run_id == seed else f"{name}-split{run_id}"  # one of several splits, with the same seed
 
 
-def _load_plugins(leaves: Leaves, path: Path) -> dict[str, bytes]:
-    """Imports plug-ins, and gives their sources."""
-    code = {}
+def _load_plugins(leaves: Leaves, path: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Imports plug-ins; their sources with those of what they import, and the files of both that lie in the project."""
+    code: dict[str, bytes] = {}
+    imported: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     sources, where = leaves.get("plugins", ([], ""))
     for source in check(SCHEMA["plugins"], sources, "plugins", where):
-        code[source] = plug_ins.plugin_source(plug_ins.load_plugin(source, where, path.parent))
-    return code
+        plugin = plug_ins.load_plugin(source, where, path.parent)
+        code[source] = plug_ins.plugin_source(plugin)
+        imported |= user_code.imported_by(plugin.__name__)
+        files |= plug_ins.files_to_keep(source, plugin)
+    return {**imported, **code}, {**imported, **files}
 
 
 def _register_families(leaves: Leaves) -> None:

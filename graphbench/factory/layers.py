@@ -77,6 +77,12 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
                 yield group, name, registry.lookup(namespace, name)
 
 
+def takes_layers(config: Config) -> bool:
+    """Whether the model is built of layers that the configuration names; one that makes its own is not."""
+    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
+    return not {"block", "local", "attention"}.isdisjoint(registry.parameters(model))
+
+
 def edge_width(config: Config, group: str) -> int:
     """Width of the edge states; narrower for PNA, as in GraphGPS."""
     tree = config.tree
@@ -98,8 +104,7 @@ def unread_keys(config: Config) -> Iterator[str]:
     model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
     if model.layers_from != "gt":
         return
-    factories = {"block", "local", "attention"} & registry.parameters(model).keys()
-    used = [(name, layer) for _, name, layer in layers_in_use(config)] if factories else []
+    used = [(name, layer) for _, name, layer in layers_in_use(config)] if takes_layers(config) else []
     read: set[str] = set()
     for _, layer in used:
         fields = {name for name, parameter in registry.parameters(layer).items() if parameter.from_context}

@@ -41,7 +41,7 @@ def run_configuration(run: Path) -> Config:
         UserError: it was edited, damaged or swapped, or its plug-ins were.
     """
     config = load_config(run / "config.yaml")
-    check_configuration(run, config.settings, config.code)
+    check_configuration(run, config.settings, config.code, config.component_code)
     return config
 
 

@@ -82,8 +82,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save(figure: Figure, path: Path) -> None:
     """Writes a figure in the format of the file's ending."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.replacing(path) as file:
+    with atomic.output(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 

@@ -70,8 +70,7 @@ class Embeddings:
         file = Path(file)
         check_ending(file)
         rows = self._rows() | ({} if self.nodes is None else {"graph": self.graph, "node": self.node})
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.replacing(file) as target:
+        with atomic.output(file) as target:
             np.savez_compressed(target, **dict[str, Any]({name: each.numpy() for name, each in rows.items()}))
 
 

@@ -1,8 +1,9 @@
 """A run as a folder to hand on: ``graphbench export RUN --out FOLDER``.
 
-The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration and its plug-ins,
-what the data looked like, the record with scores, software and hardware, and a ``README.md`` in the form of a model
-card that says where the model comes from. ``load_run(FOLDER)`` predicts with it.
+The folder has the parameters of the best epoch (``model.safetensors``), the complete configuration and its plug-ins
+(but for installed ones and those outside the project, which it names), what the data looked like, the record with
+scores, software and hardware, and a ``README.md`` in the form of a model card that says where the model comes from.
+``load_run(FOLDER)`` predicts with it.
 """
 
 from __future__ import annotations
@@ -77,15 +78,25 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
         (made / PARAMETERS).write_bytes(exported(state, record))  # save_file lets nobody but its user read
         shutil.copy(folder / "record.json", made)
         shutil.copy(folder / "config.yaml", made)
-        for name, source in trained.config.code.items():  # plug-ins, as the run keeps them
-            if (folder / name).is_file() and (made / name).resolve().is_relative_to(made.resolve()):
+        for name, source in trained.config.code_files.items():
+            if (made / name).resolve().is_relative_to(made.resolve()):
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_bytes(source)
+        needed = [name for name in trained.config.tree.plugins if not _lies_in(name, made)]
         info = json_text.dumps_with_checksum({**trained.info.plain(), "data": record.fingerprint})
         (made / INFO_FILE).write_text(info, encoding="utf-8")
-        (made / "README.md").write_text(_card(record, trained.info.name), encoding="utf-8")
+        (made / "README.md").write_text(_card(record, trained.info.name, needed), encoding="utf-8")
+    if needed:
+        print(f"{out}: without {', '.join(needed)}: installed or outside the project, and needed where it is opened")
     for name, difference in differences.items():
         print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
+
+
+def _lies_in(plugin: str, folder: Path) -> bool:
+    """Whether a folder has the file, module or package of a plug-in."""
+    path = plugin if plugin.endswith(".py") else plugin.replace(".", "/")
+    files = (folder / path, folder / f"{path}.py", folder / path / "__init__.py")
+    return any(file.is_file() and file.resolve().is_relative_to(folder.resolve()) for file in files)
 
 
 def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict[str, float]:
@@ -98,14 +109,15 @@ def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict
     return differences
 
 
-def _card(record: RunRecord, dataset: str) -> str:
-    """The model card: scores, configuration, provenance."""
+def _card(record: RunRecord, dataset: str, needed: Sequence[str]) -> str:
+    """The model card: scores, configuration, provenance, and the plug-ins that must be installed."""
     from graphbench.runs.split_text import split_texts
 
     facts = record.environment
     split = split_texts([record.data], ",")[0]
     scores = "\n".join(f"| {score.split} | {score.name} | {score.value:.6g} |" for score in record.scores)
     packages = ", ".join(f"{name} {version}" for name, version in (facts.get("packages") or {}).items())
+    needs = f"\nNeeds {', '.join(needed)}, not in this folder.\n" if needed else ""
     return f"""---
 library_name: graphbench
 tags: [graph-transformer, graph-ml]
@@ -128,7 +140,7 @@ import graphbench
 model = graphbench.load_run("path/to/this/folder")
 predictions = model.predict(graphs)
 ```
-
+{needs}
 Made {record.ended or ""} at commit {facts.get("git_commit") or "unknown"} on {facts.get("gpu") or facts.get("cpu")};
 Python {facts.get("python")}, {packages}.
 """

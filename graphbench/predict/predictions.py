@@ -150,11 +150,10 @@ class Predictions:
         file, columns = Path(file), self.columns()
         if file.suffix not in ENDINGS:
             raise UserError(f"--out {file}: allowed endings are {', '.join(ENDINGS)}.")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.suffix == ".csv":
-            atomic.write_text(file, _csv(columns))
-            return
-        with atomic.replacing(file) as target:
+        with atomic.output(file) as target:
+            if file.suffix == ".csv":
+                target.write(_csv(columns).encode())
+                return
             if file.suffix == ".npz":
                 np.savez_compressed(target, **dict[str, Any](columns))
                 return

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with indexed(options.records):
         configurations = gather(options.records, options.sweep)
         text = page(configurations, title=options.title, limit=options.limit)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(options.out, text)
+    with atomic.output(options.out) as file:
+        file.write(text.encode())
     runs = sum(len(configuration.result.runs) for configuration in configurations)
     missing = sum(len(configuration.result.left_out) for configuration in configurations)
     print(f"wrote {options.out}: {runs} finished runs, {missing} not included, {len(text) / 2**20:.1f} MiB")

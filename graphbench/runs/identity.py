@@ -14,6 +14,9 @@ CONFIGURATION = "configuration"
 PLUG_IN = "plug-in "
 """Beginning of the name of a plug-in; behind it the file, as the configuration names it."""
 
+COMPONENT = "component "
+"""Beginning of the name of a component that no plug-in brings; behind it the name that it is registered with."""
+
 WEIGHTS = "weights of "
 """Beginning of the name of what a run started from; behind it the folder of that run."""
 
@@ -25,8 +28,8 @@ class RunIdentity:
     Attributes:
         config_hash: hash of the settings of the configuration.
         inputs: digest by name: ``data`` (fingerprint of the graphs), ``split 3``, ``split of seed 3`` or ``split 2 of
-            seed 3`` (its examples), ``plug-in FILE``, ``function FILE``, ``weights of RUN``; and ``seed``, where runs
-            differ in splits only.
+            seed 3`` (its examples), ``plug-in FILE``, ``component NAME``, ``function FILE``, ``weights of RUN``; and
+            ``seed``, where runs differ in splits only.
             Runs that differ by design (in their seed, in their split) have inputs of other names.
     """
 
@@ -50,9 +53,15 @@ class RunIdentity:
         return RunIdentity(self.config_hash, {**other.inputs, **self.inputs})
 
 
-def plug_in_inputs(code: Mapping[str, bytes]) -> dict[str, str]:
-    """The plug-ins among the inputs of a run, from their sources by file."""
-    return {PLUG_IN + name: hashlib.sha256(source).hexdigest() for name, source in code.items()}
+def code_inputs(plug_ins: Mapping[str, bytes], components: Mapping[str, bytes]) -> dict[str, str]:
+    """The users' code among the inputs of a run.
+
+    Args:
+        plug_ins: sources of plug-ins, and of what they import, by file.
+        components: sources of components that no plug-in brings, by name.
+    """
+    named = ((PLUG_IN, plug_ins), (COMPONENT, components))
+    return {kind + name: hashlib.sha256(source).hexdigest() for kind, code in named for name, source in code.items()}
 
 
 def described(differences: Mapping[str, tuple[str, str]]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphbench.errors import UserError
+from graphbench.runs.identity import code_inputs
 from graphbench.sweeps.sweep import Entry, Sweep
 
 
@@ -22,6 +23,7 @@ class CellSpec:
         records: folder of the configuration's runs, or ``<name>.jsonl/<config>``.
         run_ids: folder names of the runs that are expected.
         config_hash: hash of the configuration as it is today; empty: unknown.
+        code: digests of the users' code of the configuration as it is today, by the name of the input.
         settings: settings of the configuration as it is today, to say what differs.
         varied: values of the keys in which the sweep's entries differ.
         selector: key of the published value it is compared with, see :meth:`PublishedTable.find`.
@@ -36,6 +38,7 @@ class CellSpec:
     records: Path
     run_ids: tuple[str, ...]
     config_hash: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     varied: Mapping[str, Any] = field(default_factory=dict)
     selector: str | None = None
@@ -54,6 +57,7 @@ class CellSpec:
             run_ids=tuple(run_ids),
             # What a run adopts from a pretrained one is not known before it.
             config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
+            code=code_inputs(entry.config.code, entry.config.component_code),
             settings=entry.config.settings,
             varied={key: entry.value(key) for key in sweep.varied_keys},
             selector=entry.published,

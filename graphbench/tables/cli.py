@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from graphbench import atomic, shipped
 from graphbench.command_line import CommandParser
-from graphbench.errors import UserError, neighbour, unknown
+from graphbench.errors import SHOWN, UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
@@ -248,15 +248,23 @@ def _text(options: argparse.Namespace) -> str:
     if options.sweep is None and not options.models and options.format != "csv":
         return FORMATS[options.format]([configuration_table(options.folders)])
     table = _read_table(options)
-    stale = [cell for cell in table.cells.values() if cell.stale]
-    if stale:
-        names = [f"{cell.spec.name} ({cell.differing or 'hash'})" for cell in stale[:5]]
-        shown = "; ".join(names) + (f"; ... ({len(stale)} in all)" if len(stale) > 5 else "")
-        print(f"note: runs of another configuration than the sweep's, not judged: {shown}.", file=sys.stderr)
+    cells = [cell for cell in table.cells.values() if cell.stale]
+    settings = [f"{cell.spec.name} ({cell.differing or 'hash'})" for cell in cells if not cell.other_code]
+    _note("runs of another configuration than the sweep's, not judged", settings)
+    code = [cell for cell in cells if cell.other_code]
+    for name in sorted({name for cell in code for name in cell.other_code}):
+        _note(f"made with another version of {name}, not judged", [c.spec.name for c in code if name in c.other_code])
     if options.format == "csv":
         return long_csv(table)
     tables = main_tables(table, options.layout)
     return FORMATS[options.format]([*tables, *([details_table(table)] if options.details else [])])
+
+
+def _note(what: str, names: Sequence[str]) -> None:
+    """Writes a note on standard error; nothing without names."""
+    if names:
+        shown = "; ".join(names[:SHOWN]) + (f"; ... ({len(names)} in all)" if len(names) > SHOWN else "")
+        print(f"note: {what}: {shown}.", file=sys.stderr)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -335,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out is None:
         print(text, end="")
     else:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(options.out, text)
+        with atomic.output(options.out) as file:
+            file.write(text.encode())
         print(f"wrote {options.out}")
     return 0

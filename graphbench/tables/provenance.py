@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphbench.runs.aggregate import Aggregate
-from graphbench.runs.identity import PLUG_IN
+from graphbench.runs.identity import COMPONENT, PLUG_IN
 from graphbench.runs.record import RunRecord
 from graphbench.runs.split_text import split_texts
 
@@ -64,10 +64,16 @@ class Provenance:
 
 
 def plug_in_notes(rows: Iterable[tuple[str, Sequence[RunRecord]]]) -> list[str]:
-    """A note for every plug-in of which runs of a comparison had different versions, from (label, runs) of its rows."""
+    """A note for all code of users of which runs of a comparison had different versions.
+
+    Args:
+        rows: label and runs of each row.
+    """
     versions: dict[str, dict[str, list[str]]] = {}
     for label, runs in rows:
-        for name, digest in (item for run in runs for item in run.inputs.items() if item[0].startswith(PLUG_IN)):
+        for name, digest in (
+            item for run in runs for item in run.inputs.items() if item[0].startswith((PLUG_IN, COMPONENT))
+        ):
             labels = versions.setdefault(name, {}).setdefault(digest, [])
             labels += [label] if label not in labels else []
     return [

@@ -137,7 +137,7 @@ def _runs(cell: Cell, n: int, usual: int) -> str:
     count = "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
     count = f"{n} of {expected}" if n < expected else count
     doubts = [f"{doubt} ({cell.error})" if doubt == APPROXIMATE and cell.error else doubt for doubt in cell.doubts]
-    return ", ".join(filter(None, [count, "other configuration" if cell.stale else "", *doubts]))
+    return ", ".join(filter(None, [count, cell.status if cell.stale else "", *doubts]))
 
 
 def _published(cell: Cell | None) -> TextCell:

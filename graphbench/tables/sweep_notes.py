@@ -38,8 +38,11 @@ def _legend(table: SweepTable) -> list[str]:
             f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; below, "
             "above: worse, better than that."
         )
-    if any(cell.stale for cell in table.cells.values()):
+    if any(cell.status == "other configuration" for cell in table.cells.values()):
         notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
+    other_code = sorted({name for cell in table.cells.values() for name in cell.other_code})
+    if other_code:
+        notes.append(f"other code: made with another version of {', '.join(other_code)}; neither ranked nor judged.")
     if any(cell.status == "smaller" for cell in table.cells.values()):
         notes.append("smaller: than the published experiment, whose numbers stand beside and are not judged.")
     doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}

@@ -22,11 +22,16 @@ from graphbench.tables.significance import Comparison, Verdict, compare, paired,
 
 MAX_RANK = 3
 
-Status = Verdict | Literal["not run", "unfinished", "other configuration", "not published", "not comparable", "smaller"]
+Status = (
+    Verdict
+    | Literal[
+        "not run", "unfinished", "other configuration", "other code", "not published", "not comparable", "smaller"
+    ]
+)
 """Verdict of a comparison, or why there is none.
 
-``other configuration``: see :attr:`Cell.stale`; ``not comparable``: the runs lack the metric; ``smaller`` than the
-published experiment.
+``other configuration``, ``other code``: see :attr:`Cell.stale`; ``not comparable``: the runs lack the metric;
+``smaller`` than the published experiment.
 """
 
 
@@ -61,7 +66,7 @@ class Cell:
     def status(self) -> Status:
         """Verdict of the comparison, or why there is none."""
         if self.stale:
-            return "other configuration"
+            return "other code" if self.other_code else "other configuration"
         if self.measured is None:
             begun = set(self.result.left_out.values()) - {"missing"}
             return "not comparable" if self.result.runs else "unfinished" if begun else "not run"
@@ -90,8 +95,20 @@ class Cell:
         return describe_differences(self.spec.settings, ran) if ran and self.spec.settings else ""
 
     @property
+    def other_code(self) -> list[str]:
+        """Plug-ins of which its runs, of the sweep's configuration, had another version than there is today."""
+        first, *_ = self.result.runs or (None,)
+        if first is None or self._other_settings:
+            return []
+        return sorted(first.identity.differences(RunIdentity(first.config_hash, self.spec.code)))
+
+    @property
     def stale(self) -> bool:
-        """Whether its runs are of another configuration than the sweep's: shown, but neither ranked nor judged."""
+        """Whether its runs have other settings or plug-ins than the sweep: shown, but neither ranked nor judged."""
+        return self._other_settings or bool(self.other_code)
+
+    @property
+    def _other_settings(self) -> bool:
         runs = self.result.runs
         return bool(runs and self.spec.config_hash and runs[0].config_hash != self.spec.config_hash)
 
@@ -216,9 +233,10 @@ def _compared(
 
 
 def runs_of(spec: CellSpec) -> Aggregate:
-    """The runs of the configuration as it is today; without any, those of the one that ran last."""
+    """The runs of the configuration and its plug-ins as they are today; without any, those of the one that ran last."""
     if spec.config_hash:
-        result = aggregate(spec.records, identity=RunIdentity(spec.config_hash), expected=spec.run_ids)
+        identity = RunIdentity(spec.config_hash, spec.code)
+        result = aggregate(spec.records, identity=identity, expected=spec.run_ids)
         if result.runs:
             return result
     return aggregate(spec.records, expected=spec.run_ids)

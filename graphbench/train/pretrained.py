@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphbench.contract import head_prefixes
 from graphbench.errors import UserError, first_line
-from graphbench.runs.identity import RunIdentity, described, plug_in_inputs
+from graphbench.runs.identity import RunIdentity, code_inputs, described
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_checkpoint
 from graphbench.train.exported import read_exported
@@ -100,13 +100,16 @@ def _exported(file: Path) -> dict[str, Any]:
     return {"epoch": -1 if record is None else record.best_epoch, "model": content["model"]}
 
 
-def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[str, bytes]) -> None:
+def check_configuration(
+    run: Path, settings: Mapping[str, Any], code: Mapping[str, bytes], components: Mapping[str, bytes]
+) -> None:
     """Refuses a ``config.yaml``, or plug-ins beside it, that are not those of the run's record.
 
     Args:
         run: folder of a run, or one that ``graphbench export`` has written.
         settings: settings of the configuration in its ``config.yaml``.
         code: sources of its plug-ins by name.
+        components: sources of components that no plug-in brings, by name.
 
     Raises:
         UserError: saying what differs.
@@ -114,7 +117,7 @@ def check_configuration(run: Path, settings: Mapping[str, Any], code: Mapping[st
     record = RunRecord.read(run / "record.json")
     if record is None:
         return
-    others = record.identity.differences(RunIdentity(record.config_hash, plug_in_inputs(code)))
+    others = record.identity.differences(RunIdentity(record.config_hash, code_inputs(code, components)))
     different = record.other_settings(settings) or (others and f"another {described(others)}")
     if different:
         raise UserError(

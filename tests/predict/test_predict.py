@@ -9,6 +9,7 @@ import errno
 import json
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -352,21 +353,41 @@ def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: 
 
 
 def test_an_exported_folder_has_its_plug_ins_and_asks_before_it_imports_them(
-    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, graphs, _ = trained
     run, model = tmp_path / "rings", tmp_path / "model"
     Path("own").mkdir(exist_ok=True)
     Path("own/kept.py").write_text("KEPT = True\n")
-    options = ["print", "file", "num_threads", "1", "out_dir", str(tmp_path), "plugins", "[own/kept.py]"]
+    Path("kept_package").mkdir()
+    Path("kept_package/__init__.py").write_text("from kept_package import inner\n")
+    Path("kept_package/inner.py").write_text("import beside_kept\n")
+    Path("beside_kept.py").write_text("BESIDE = True\n")
+    plugins = "[own/kept.py, kept_package, filelock]"
+    options = ["print", "file", "num_threads", "1", "out_dir", str(tmp_path), "plugins", plugins]
     graphbench.run(graphbench.load_config("rings.yaml", options))
     with monkeypatch.context() as asked:
         asked.delenv("GRAPHBENCH_ALLOW_PLUGINS")
         with pytest.raises(UserError, match=r"kept.py\), and importing it runs it. If you trust it, set GRAPH"):
             export(run, model)
     export(run, str(model))
+    told = "without filelock: installed or outside the project, and needed where it is opened"
+    assert f"{model}: {told}" in capsys.readouterr().out
+    assert "Needs filelock, not in this folder." in (model / "README.md").read_text()
+    ours = ["kept_package", "kept_package.inner", "beside_kept"]
+    for folder in (run / "0", model):
+        assert (folder / "own/kept.py").read_text() == "KEPT = True\n"
+        assert (folder / "kept_package/inner.py").read_text() == "import beside_kept\n"
+        assert (folder / "beside_kept.py").is_file()
+        assert not (folder / "filelock").exists()
+    for name in ours:
+        monkeypatch.delitem(sys.modules, name)
+    shutil.rmtree("kept_package")
+    Path("beside_kept.py").unlink()
     predictions = load_run(model).predict(graphs)
-    assert (model / "own/kept.py").read_text() == "KEPT = True\n"
+    assert [sys.modules[name].__file__ for name in ours] == [
+        str(model / path) for path in ("kept_package/__init__.py", "kept_package/inner.py", "beside_kept.py")
+    ]
     predictions.write(str(tmp_path / "a.csv"))
     assert (tmp_path / "a.csv").is_file()
     assert repr(load_run("results/rings")).startswith("TrainedModel(results/rings/0: 2 runs, ")

@@ -16,6 +16,7 @@ from graphbench.config import load_config
 from graphbench.report.gather import gather
 from graphbench.report.page import page
 from graphbench.runs.data_facts import DataFacts
+from graphbench.runs.identity import code_inputs
 from graphbench.runs.record import RunRecord, Score
 from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
@@ -281,6 +282,32 @@ def test_runs_of_a_changed_configuration_are_pointed_out(tmp_path: Path, capsys:
     assert _cells(status)[2] == "other configuration"
     assert "82.0 ± 2.8 (other configuration)" in printed.out
     assert "difference" not in printed.out.split("- published")[0]
+
+
+def test_runs_of_an_edited_plug_in_are_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("SCALE = 1\n")
+    config = load_config(CONFIGS / "sgformer-cora.yaml", {"plugins": "[mine.py]"})
+    for seed, text in ((123, "SCALE = 0\n"), (124, "SCALE = 1\n")):
+        inputs = code_inputs({"mine.py": text.encode()}, {})
+        record = dataclasses.replace(_record(seed, 0.5), config_hash=config.hash, inputs=inputs)
+        record.write(tmp_path / "sgformer-cora" / str(seed) / "record.json")
+    words = ["--sweep", str(_sweep(tmp_path, variant="plugins: [mine.py]")), "--records", str(tmp_path)]
+    assert tables.main(words) == 0
+    printed = capsys.readouterr()
+    assert "run 123 other plug-in mine.py" in printed.out
+    assert "other code" not in printed.out
+    assert "not judged" not in printed.err
+    Path("mine.py").write_text("SCALE = 2\n")
+    assert tables.main(words) == 0
+    printed = capsys.readouterr()
+    assert "note: made with another version of plug-in mine.py, not judged: SGFormer, Cora." in printed.err
+    assert re.search(r"50\.0 \(1 of 2, other code.*\)", printed.out)
+    assert "other code: made with another version of plug-in mine.py; neither ranked nor judged." in printed.out
+    status = next(line for line in printed.out.splitlines() if _cells(line)[1:2] == ["status"])
+    assert _cells(status)[2] == "other code"
 
 
 @pytest.mark.parametrize(

@@ -227,9 +227,41 @@ def test_every_layer_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert "Beside breaks the contract of layers" in told
 
 
+MODEL = """
+from graphbench.models.contract import Frame, Model
+
+
+@register("Whole")
+class Whole(Model):
+    def __init__(self, frame: Frame):
+        super().__init__()
+        self.encoder, self.head = frame.encoder, frame.head(frame.dim_encoded)
+
+    def forward(self, batch):
+        h, batch = self.encoder(batch)
+        return self.head(h, batch)
+"""
+
+
+def test_a_layer_that_the_model_does_not_have_is_not_said_to_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned="self.lin(h)") + MODEL)
+    override = ["plugins", f"[{tmp_path / 'mine.py'}]", "gt.layer_type", "None+Mine", "model.type", "Whole"]
+    try:
+        assert console.main(["check", "quickstart", *TINY, *override, "--contract"]) == 0
+    finally:
+        registry.forget("layers/attention", "Mine")
+        registry.forget("models", "Whole")
+    told = capsys.readouterr().out
+    assert "passes" not in told
+    assert "contract: no layer of this model comes from a plug-in" in told
+    assert "contract: it is for layers of the model, not checked: Whole, Mine\n" in told
+
+
 def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.main(["check", "quickstart", "--contract"]) == 0
-    assert "no layer of this configuration comes from a plug-in" in capsys.readouterr().out
+    assert "no layer of this model comes from a plug-in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench import plug_ins
+from graphbench import plug_ins, user_code
 from graphbench.contract import broken
 from graphbench.data.files.cache_lock import cache_lock
 from graphbench.data.files.progress import Display
@@ -149,17 +150,40 @@ def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dic
         method, outputs = type(first).together, first.together(store, members)
     else:
         outputs = [first(store)]
-    for transform, output in zip(members, outputs, strict=True):
+    for (name, transform), output in zip(group.items(), outputs, strict=True):
         named = isinstance(output, dict) and set(output) <= set(transform.outputs)
         if not (named and all(isinstance(value, Tensor) for value in output.values())):
             expected = f"a dict of tensors named {' and '.join(transform.outputs)} (outputs)"
             raise broken(method, expected, output)
+        for key, values in output.items():
+            _check_finite(store, name, transform, key, values)
     return dict(zip(group, outputs, strict=True))
 
 
+def _check_finite(store: GraphStore, name: str, transform: Transform, output: str, values: Tensor) -> None:
+    """Refuses an output that holds no numbers, which would show as a loss or a metric that is none.
+
+    Raises:
+        ValueError: naming the encoding and the first such graph.
+    """
+    if not values.is_floating_point() or (not transform.nan_is_missing and bool(values.sum().isfinite())):
+        return
+    wrong = values.isinf() if transform.nan_is_missing else ~values.isfinite()
+    if not bool(wrong.any()):
+        return
+    begins = {"node": store.node_ptr, "edge": store.edge_ptr, "pair": torch.from_numpy(store.pair_ptr)}
+    begin, where = begins.get(transform.level), ""
+    if begin is not None and len(values) == int(begin[-1]):  # other lengths are refused where they are added
+        where = f", the first in graph {int((begin <= wrong.nonzero()[0, 0]).sum()) - 1}"
+    raise ValueError(
+        f"encoding '{name}.{output}' has {int(wrong.sum()):,} values that are nan or infinite{where} (computed by "
+        f"{transform.registered_name}, {plug_ins.place(type(transform))})"
+    )
+
+
 def describe(transform: Transform) -> dict[str, Any]:
-    """Name, version and arguments of a transform, and digests of the plug-ins that it comes from, as JSON values."""
+    """Name, version and arguments of a transform, and digests of users' code that it comes from, as JSON values."""
     arguments = {name: getattr(transform, name) for name in parameters(type(transform))}
     described = {"transform": transform.registered_name, "version": transform.version, "arguments": arguments}
-    code = plug_ins.source_digests(type(transform))
+    code = [hashlib.sha256(text).hexdigest() for text in user_code.of_component(type(transform)).values()]
     return {**described, "code": code} if code else described

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import multiprocessing
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -16,7 +18,7 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.transforms import cell_complex, motifs, patches
 from graphbench.transforms.algorithms.cache import apply, describe
-from graphbench.transforms.base import Transform
+from graphbench.transforms.base import Level, Transform
 from graphbench.transforms.effective_resistance import EdgeResistance
 from graphbench.transforms.electrostatic_se import ElectrostaticSE
 from graphbench.transforms.heat_kernel_se import HeatKernelSE
@@ -179,6 +181,13 @@ def test_an_edited_plug_in_is_computed_again_and_its_copy_is_not(
     edited = transform("project", PLUG_IN.replace("torch.ones(", "2 * torch.ones("))
     assert _computed(_store(), tmp_path, Hers=edited) == ["Hers"]
     assert float(apply(_store(), {"Hers": edited}, tmp_path).pe["Hers.ones"].max()) == 2
+    (tmp_path / "imported_encodings.py").write_text(PLUG_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = importlib.import_module("imported_encodings").Hers()
+    monkeypatch.delitem(sys.modules, "imported_encodings")
+    assert describe(imported)["code"] == [hashlib.sha256(PLUG_IN.encode()).hexdigest()], (
+        "of no plug-in, and an edit counts"
+    )
     assert "code" not in describe(RandomWalkSE([1]))  # addresses of shipped transforms stay
 
 
@@ -191,6 +200,30 @@ def test_every_file_of_a_package_is_in_the_address(tmp_path: Path, monkeypatch: 
     (package / "inner.py").write_text(PLUG_IN)
     hers = plug_ins.load_plugin("package_of_encodings").Hers()
     assert describe(hers)["code"] == [hashlib.sha256(b"from .inner import Hers\n" + PLUG_IN.encode()).hexdigest()]
+
+
+class Undefined(Transform):
+    """One over the number of the node (or edge) in all graphs together, less seven."""
+
+    version = 1
+    outputs = ("inverse", "count")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __call__(self, store: GraphStore) -> dict[str, Tensor]:
+        count = torch.arange(store.num_nodes if self.level == "node" else store.num_edges)
+        return {"count": count, "inverse": 1.0 / (count[:, None] - 7)}
+
+
+@pytest.mark.parametrize("level", ["node", "edge"])
+def test_an_encoding_that_is_no_number_is_told_with_its_graph(tmp_path: Path, level: Level) -> None:
+    store = GraphStore.from_arrays([3, 4, 3], [0, 7, 2], torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0, 1]] * 2))
+    told = r"encoding 'Mine\.inverse' has 1 values that are nan or infinite, the first in graph 2 \(computed by "
+    for _ in range(2):  # nothing of it is kept
+        with pytest.raises(ValueError, match=told + r"Undefined, \S+test_cache\.py:\d+\)"):
+            apply(store, {"Mine": Undefined(level)}, tmp_path)
+    assert apply(store, {"LapPE": LaplacianPE(9)}, tmp_path).pe["LapPE.eigvals"].isnan().any(), "frequencies it lacks"
 
 
 def test_damage_is_repaired(tmp_path: Path) -> None:
