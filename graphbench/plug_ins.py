@@ -7,11 +7,13 @@ user's to mend: the message shows the frames of that code and what it called, no
 from __future__ import annotations
 
 import dis
+import functools
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import itertools
+import logging
 import os
 import sys
 import sysconfig
@@ -23,6 +25,11 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from graphbench.errors import UserError
+
+ENTRY_POINTS = "graphbench.plugins"
+"""Group of entry points under which a package names the modules that register its components."""
+
+logger = logging.getLogger("graphbench")
 
 _sources: dict[str, dict[str, bytes]] = {}
 """Module of a plug-in -> its files by path, as they were when it was imported."""
@@ -78,6 +85,21 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
         told = f"{_told(error)}{_beside(source, error)}"
         raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
+
+
+@functools.cache
+def load_installed() -> None:
+    """Imports what installed packages declare as entry points of :data:`ENTRY_POINTS`, once per process.
+
+    Who has installed a package trusts it. One that fails is told, and leaves the others alone.
+    """
+    from importlib.metadata import entry_points  # here, because it reads a file of every installed package
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001  what code of others may raise
+            logger.warning("the installed plug-in %s (%s) cannot be loaded: %s", entry.name, entry.value, _told(error))
 
 
 def _beside_configuration(source: str, folder: Path) -> Path | None:

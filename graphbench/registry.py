@@ -234,6 +234,8 @@ def lookup(namespace: str, name: str, where: str | None = None) -> Any:
     Raises:
         UserError: no such name; the message lists the valid ones and the nearest.
     """
+    if not is_known(namespace, name):
+        plug_ins.load_installed()
     if name not in _registered[namespace]:
         module = _sources(namespace).get(name)
         if module is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import plug_ins, registry
+from graphbench.commands import list as catalogue
 from graphbench.commands.train import main
+from graphbench.config import load_config
 from graphbench.encoders.compose import NodeEncoder
 from graphbench.encoders.contract import FeatureEncoder
 from graphbench.errors import ContractError, UserError
@@ -377,3 +380,39 @@ def test_the_line_at_fault_may_lie_beside_the_plug_in(
     told = capsys.readouterr().err.partition("error: ")[2]
     assert told.startswith(f"{folder}/helper_of_hers.py:2: in scaled: KeyError: 'scale'.\n")
     assert re.findall(r'^  File "(.*?)", line', told, re.MULTILINE)[0] == str(folder / "hers.py")
+
+
+@pytest.fixture
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package with an entry point, and one whose entry point fails, as pip leaves them."""
+    site = folder / "site"
+    for name, text in {"hers_installed": ATTENTION, "broken_installed": "raise RuntimeError('on purpose')\n"}.items():
+        facts = site / f"{name}-1.0.dist-info"
+        facts.mkdir(parents=True)
+        (site / f"{name}.py").write_text(text)
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (facts / "entry_points.txt").write_text(f"[graphbench.plugins]\n{name} = {name}\n")
+    monkeypatch.syspath_prepend(site)
+    plug_ins.load_installed.cache_clear()
+    yield site
+    plug_ins.load_installed.cache_clear()
+    for name in ("hers_installed", "broken_installed"):
+        sys.modules.pop(name, None)
+
+
+def test_components_of_installed_packages_are_known_without_being_named(
+    installed: Path, folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "mine.yaml").write_text("dataset: {format: SBM, name: SBM-PATTERN}\ngt: {layer_type: GCN+Hers}\n")
+    loaded = load_config(folder / "mine.yaml")
+    assert loaded.component_code["Hers"] == (installed / "hers_installed.py").read_bytes()
+    assert "the installed plug-in broken_installed (broken_installed) cannot be loaded: " in caplog.text
+    assert "RuntimeError: on purpose" in caplog.text
+    assert catalogue.main(["layers", "Hers"]) == 0
+    assert capsys.readouterr().out.startswith("Hers")
+
+
+def test_nothing_installed_is_looked_for_where_all_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plug_ins, "load_installed", lambda: pytest.fail("reads a file of every package"))
+    load_config("sgformer-cora")
+    load_config("sfi-pascal")

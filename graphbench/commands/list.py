@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from graphbench import registry, shipped
+from graphbench import plug_ins, registry, shipped
 from graphbench.command_line import CommandParser
 from graphbench.errors import UserError, unknown
 from graphbench.exit_codes import exit_codes
@@ -127,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.topic not in TOPICS:
         raise unknown("topic", options.topic, TOPICS)
+    plug_ins.load_installed()
     items = [item for item in TOPICS[options.topic]() if fnmatch(item.name.lower(), options.pattern.lower())]
     if not items:
         raise UserError(f"no name in {options.topic} fits '{options.pattern}'.")

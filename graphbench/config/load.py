@@ -65,7 +65,7 @@ def load_config(
     typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
     code, code_files = _load_plugins(leaves, path)
 
-    _register_families(leaves)
+    _register_named(leaves)
     schema = {**SCHEMA, **_further_encodings(leaves)}
     values: dict[str, Any] = {name: key.default for name, key in schema.items()}
     origin = {name: where for name, (_, where) in leaves.items()}
@@ -145,12 +145,14 @@ def _load_plugins(leaves: Leaves, path: Path) -> tuple[dict[str, bytes], dict[st
     return {**imported, **code}, {**imported, **files}
 
 
-def _register_families(leaves: Leaves) -> None:
-    """Components that a library offers by name (``dataset.format: PyG-KarateClub``) become known where one is named."""
-    for name, (value, _) in leaves.items():
-        if isinstance(value, str) and name in SCHEMA:
-            for namespace in registry.FAMILIES.keys() & SCHEMA[name].namespaces:
-                registry.register_family_member(namespace, value)
+def _register_named(leaves: Leaves) -> None:
+    """Makes components of families (``dataset.format: PyG-KarateClub``) and of installed plug-ins known where named."""
+    for key, (value, _) in leaves.items():
+        namespaces = SCHEMA[key].namespaces if key in SCHEMA else ()
+        named = component_names(value) if namespaces and isinstance(value, str | list) else []
+        for name in (name for name in named if isinstance(name, str)):
+            if not any(registry.register_family_member(namespace, name) for namespace in namespaces):
+                plug_ins.load_installed()
 
 
 def _further_encodings(leaves: Leaves) -> dict[str, Key]:
