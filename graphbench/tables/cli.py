@@ -298,6 +298,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--max_columns", type=int, default=Layout.max_columns, metavar="N", help="of one table; default: %(default)s"
     )
+    parser.add_argument(
+        "--bare", action="store_true", help="numbers alone: no ranks, and remarks in the notes instead of the cells"
+    )
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_intermixed_args(arguments)
@@ -320,13 +323,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             raise unknown("kind of row", row, ROWS, "--rows")
     if options.max_columns < 1:
         parser.error(f"--max_columns must be at least 1, got {options.max_columns}")
-    if "baseline" in rows and rows != ROWS and not options.baseline:
-        parser.error("--rows baseline needs --baseline LABEL")
-    options.layout = layout = Layout(rows, options.max_columns)
+    if rows != ROWS and ("baseline" in rows) != bool(options.baseline):
+        parser.error("--rows baseline needs --baseline LABEL, which is compared in that row alone")
+    options.layout = layout = Layout(rows, options.max_columns, options.bare)
     if (options.percent or options.digits is not None or layout != Layout()) and not (options.sweep or options.models):
-        parser.error("--rows, --percent, --digits and --max_columns need --sweep FILE or --models")
+        parser.error("--rows, --percent, --digits, --max_columns and --bare need --sweep FILE or --models")
     if options.format == "csv" and (options.digits is not None or layout != Layout()):
-        parser.error("--rows, --digits and --max_columns are not for csv, which has all numbers unrounded")
+        parser.error("--rows, --digits, --max_columns and --bare are not for csv, which has all numbers unrounded")
     compared = options.baseline or options.details
     if options.sweep is None and (options.records or (compared and not options.models)):
         parser.error("--records needs --sweep FILE, --baseline and --details need that or --models")

@@ -29,10 +29,12 @@ class Layout:
     Attributes:
         rows: kinds of rows, of :data:`ROWS`.
         max_columns: columns of one table; more do not fit a terminal or a page.
+        bare: numbers alone in the cells; what is remarked on them stands in the notes, and ranks nowhere.
     """
 
     rows: tuple[str, ...] = ROWS
     max_columns: int = 5
+    bare: bool = False
 
 
 def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]:
@@ -46,12 +48,12 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
     metric = next(iter(titles)) if len(titles) == 1 else "metric"
     count = f"{runs} run{'' if runs == 1 else 's'}"
     title = f"{table.name}: test {metric} at the best validation epoch, mean ± sample standard deviation of {count}"
-    marked = any(cell.rank for cell in table.cells.values())
+    marked = not layout.bare and any(cell.rank for cell in table.cells.values())
     parts = math.ceil(len(table.columns) / layout.max_columns)
     bounds = [len(table.columns) * part // parts for part in range(parts + 1)]
     spread = [table.columns[start:stop] for start, stop in itertools.pairwise(bounds)]
     groups_of = [
-        [group for label in table.labels if (group := _group(table, part, label, runs, layout.rows))] for part in spread
+        [group for label in table.labels if (group := _group(table, part, label, runs, layout))] for part in spread
     ]
     alone = all(len(group) == 1 for groups in groups_of for group in groups)
     words = ["model"] if alone else ["model", ""]
@@ -64,7 +66,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
                 groups=[[[row[0], *row[2:]] for (row,) in groups]] if alone else groups,
                 title=title if number == 1 else f"{table.name}, continued",
                 name=table.name if number == 1 else f"{table.name}-{number}",
-                notes=sweep_notes(table) if last else [],
+                notes=[*sweep_notes(table), *(_remarks(table, runs) if layout.bare else [])] if last else [],
                 left=len(words),
                 explains_marks=marked and last,
             )
@@ -104,10 +106,11 @@ def _heading(column: Column, one_metric: bool) -> str:
 
 
 def _group(
-    table: SweepTable, columns: Sequence[Column], label: str, usual: int, kinds: Sequence[str]
+    table: SweepTable, columns: Sequence[Column], label: str, usual: int, layout: Layout
 ) -> list[list[TextCell]]:
     cells = [(column, table.cells.get((label, column.name))) for column in columns]
-    rows = {"measured": ("measured", [_measured(column, cell, usual) for column, cell in cells])}
+    measured = [_measured(column, cell, usual) for column, cell in cells]
+    rows = {"measured": ("measured", [TextCell(cell.text) for cell in measured] if layout.bare else measured)}
     if any(cell and cell.published for _, cell in cells):
         compared = [cell if cell and (cell.comparison or cell.stale) else None for _, cell in cells]
         rows["published"] = ("published", [_published(cell) for _, cell in cells])
@@ -115,7 +118,9 @@ def _group(
         rows["status"] = ("status", [TextCell(cell.status) if cell else EMPTY for cell in compared])
     if table.baseline is not None and label != table.baseline:
         rows["baseline"] = (f"against {table.baseline}", [_against(cell) for _, cell in cells])
-    shown = [rows[kind] for kind in rows if kind in ("measured", *kinds) and any(cell.text for cell in rows[kind][1])]
+    shown = [
+        rows[kind] for kind in rows if kind in ("measured", *layout.rows) and any(cell.text for cell in rows[kind][1])
+    ]
     first = [TextCell(label), *[EMPTY] * len(shown)]
     return [[name, TextCell(kind), *texts] for name, (kind, texts) in zip(first, shown)]
 
@@ -138,6 +143,12 @@ def _runs(cell: Cell, n: int, usual: int) -> str:
     count = f"{n} of {expected}" if n < expected else count
     doubts = [f"{doubt} ({cell.error})" if doubt == APPROXIMATE and cell.error else doubt for doubt in cell.doubts]
     return ", ".join(filter(None, [count, cell.status if cell.stale else "", *doubts]))
+
+
+def _remarks(table: SweepTable, usual: int) -> list[str]:
+    """A note for every remark that cells would have."""
+    cells = [(cell, _runs(cell, cell.measured.n, usual)) for cell in table.cells.values() if cell.measured]
+    return [f"{cell.spec.label}, {cell.spec.column}: {remark}." for cell, remark in cells if remark]
 
 
 def _published(cell: Cell | None) -> TextCell:

@@ -161,10 +161,17 @@ def test_a_table_for_a_paper_of_ones_own(tmp_path: Path, capsys: pytest.CaptureF
         "GCN & 32.0 $\\pm$ 2.8 (2 of 10) \\\\",
     ]
     assert [line for line in latex.splitlines() if "label" in line] == [r"\label{tab:mini}", r"\label{tab:mini-2}"]
+    assert tables.main([*sweep, *shown, "--format", "latex", "--bare"]) == 0
+    latex = capsys.readouterr().out
+    assert [line for line in latex.splitlines() if line.startswith(("SGFormer &", "GCN &"))] == [
+        "SGFormer & 82.0 $\\pm$ 2.8 &  \\\\",
+        "GCN & 72.0 $\\pm$ 2.8 & 32.0 $\\pm$ 2.8 \\\\",
+    ]
+    assert "GCN, Actor: 2 of 10." in latex
     assert tables.main([*sweep, "--percent"]) == 0
     assert "82.00 ± 2.83" in capsys.readouterr().out
     printed = ["--sweep", str(_sweep(tmp_path)), "--records", str(tmp_path), "--rows", "measured,published"]
-    assert tables.main([*printed, "--percent", "--baseline", "GCN"]) == 0  # the scale of print stays
+    assert tables.main([*printed, "--percent"]) == 0  # the scale of print stays
     assert [_cells(line)[:3] for line in capsys.readouterr().out.splitlines()[4:7]] == [
         ["SGFormer", "measured", "**82.0 ± 2.8** (1st)"],
         ["", "published", "84.5 ± 0.8"],
@@ -453,6 +460,7 @@ def test_the_two_forms_do_not_mix(arguments: tuple[str, ...], capsys: pytest.Cap
     ("options", "message"),
     [
         (("--rows", "measured,baseline"), "--rows baseline needs --baseline LABEL"),
+        (("--rows", "measured", "--baseline", "x"), "--baseline LABEL, which is compared in that row alone"),
         (("--rows", "published", "--format", "csv"), "are not for csv"),
         (("--max_columns", "0"), "--max_columns must be at least 1, got 0"),
     ],
