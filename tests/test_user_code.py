@@ -133,7 +133,7 @@ def test_a_component_of_the_script_counts_with_what_it_names(
 
     def code(text: str) -> dict[str, bytes]:
         (folder / "script.py").write_text(text)
-        monkeypatch.setattr(__main__, "__file__", str(folder / "script.py"))
+        monkeypatch.setattr(__main__, "__file__", str(folder / "script.py"), raising=False)
         user_code.linecache.checkcache()
         before = set(vars(__main__))
         exec(compile(text, str(folder / "script.py"), "exec"), vars(__main__))
