@@ -86,9 +86,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "results" / name).symlink_to(ROOT / "results" / name)
     for config, packed in STORED.items():
         source = record_source(ROOT / f"results/measured/records/{packed}.jsonl" / config)
-        for run_id in source.run_ids():
-            (folder / "results" / config / run_id).mkdir(parents=True)
-            (folder / "results" / config / run_id / "record.json").write_text(source.text(run_id) or "")
+        for run_id, record in source.records(source.run_ids()).items():
+            assert record is not None
+            record.write(folder / "results" / config / run_id / "record.json")
     for guide in PAGES:
         for name, text in re.findall(r"```yaml\n# (?:file: )?([\w.-]+\.yaml)\n(.*?)```", guide.read_text(), re.DOTALL):
             (folder / name).write_text(text)
