@@ -110,8 +110,8 @@ class Inference:
     def _attention_of(self, test_pass: EvaluationPass) -> list[dict[str, np.ndarray]]:
         """Weights per layer, edges and features of the first graphs of this process."""
         graphs: list[dict[str, np.ndarray]] = []
-        for batch, _rows in test_pass.batches():
-            if not isinstance(batch, GraphBatch):
+        for batch, rows in test_pass.batches():
+            if not isinstance(batch, GraphBatch) or rows is not None:  # blocks of a graph, or what was sampled of it
                 raise UserError("train.mode log-attn-weights reads whole graphs: set val.sampler to full_batch.")
             with self.fabric.precision.forward_context():
                 answers = attention_weights(self.model, partial(self._adapter, OpaqueBatch(batch)))

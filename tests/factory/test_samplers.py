@@ -121,6 +121,10 @@ def test_the_record_has_the_error_of_sampled_predictions(
         assert (of_split["predictions"] < 1e-4) == exact
         assert abs(of_split["accuracy"]) < (1e-3 if exact else 1)
         assert exact or of_split["loss"] != 0
+    if not exact:  # weights of a subgraph are not those of the graph
+        own += ["pretrained.dir", str(tmp_path / large_graph.stem), "train.mode", "log-attn-weights"]
+        with pytest.raises(UserError, match=r"log-attn-weights reads whole graphs: set val.sampler to full_batch"):
+            run(load_config(large_graph, own))
 
 
 @pytest.mark.parametrize(
