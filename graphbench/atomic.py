@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -112,6 +113,12 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(text.encode())
+
+
+def unused(path: Path) -> Path:
+    """The path, or with the first number behind its name, from 2 on, that nothing has."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain((path,), numbered) if not each.exists())
 
 
 def rename(source: Path, target: Path) -> None:

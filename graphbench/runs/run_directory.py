@@ -276,12 +276,7 @@ class RunDirectory:
 
     def _aside(self) -> Path:
         date = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        target = self.path.with_name(f"{self.path.name}.old-{date}")
-        count = 1
-        while target.exists():
-            count += 1
-            target = self.path.with_name(f"{self.path.name}.old-{date}-{count}")
-        return target
+        return atomic.unused(self.path.with_name(f"{self.path.name}.old-{date}"))
 
     @property
     def _lock_file(self) -> Path:

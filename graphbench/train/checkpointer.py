@@ -12,7 +12,6 @@ import pickle
 import time
 import zipfile
 from collections.abc import Mapping
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ class Checkpointer:
             except DAMAGED as error:
                 if is_out_of_memory(error) or (isinstance(error, OSError) and error.errno is not None):
                     raise
-                aside = _free(path.with_name(path.name + ".damaged"))
+                aside = atomic.unused(path.with_name(path.name + ".damaged"))
                 logger.warning(
                     "%s is damaged (%s); renamed to %s, trying an older state.", path, first_line(error), aside.name
                 )
@@ -147,12 +146,6 @@ class Checkpointer:
         elif (record := self._run.record) is not None and record.resumed:
             logger.warning("%s: it had ended before its first checkpoint, the run begins again.", self._run.path)
         return None
-
-
-def _free(path: Path) -> Path:
-    """The path, or with the first number behind it that nothing has."""
-    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(each for each in chain((path,), numbered) if not each.exists())
 
 
 def check_run(content: Mapping[str, Any], record: RunRecord | None) -> None:
