@@ -18,12 +18,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch.nn import Module
-
     from graphbench import nn, ops
     from graphbench.config import Config, load_config
     from graphbench.experiment import run
     from graphbench.factory.data import encode, read_data
+    from graphbench.factory.graphs import batch_of
+    from graphbench.models.contract import Model
     from graphbench.predict import load_run
     from graphbench.structures import DataInfo
 
@@ -35,19 +35,20 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.1.0"
-__all__ = ["build_model", "encode", "load_config", "load_run", "nn", "ops", "read_data", "run"]
+__all__ = ["batch_of", "build_model", "encode", "load_config", "load_run", "nn", "ops", "read_data", "run"]
 
 _HOMES = {
     "load_config": "graphbench.config",
     "run": "graphbench.experiment",
     "load_run": "graphbench.predict",
+    "batch_of": "graphbench.factory.graphs",
     "read_data": "graphbench.factory.data",
     "encode": "graphbench.factory.data",
 }
 _PACKAGES = ("nn", "ops")
 
 
-def build_model(config: Config, info: DataInfo | None = None) -> Module:
+def build_model(config: Config, info: DataInfo | None = None) -> Model:
     """The model of a configuration, with fresh parameters.
 
     Args:

@@ -14,7 +14,7 @@ from yacs.config import CfgNode
 from graphbench.config.components import code_of_components
 from graphbench.config.layer_type import LayerSpec, layer_specs
 from graphbench.config.settings import settings_hash, settings_of
-from graphbench.config.yaml_files import COMMAND_LINE
+from graphbench.config.yaml_files import COMMAND_LINE, PYTHON
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,9 @@ class Config:
 
     def is_own(self, key: str) -> bool:
         """True when the file itself or the command line gave the key a value, not a file that it builds on."""
-        return key in self.origin and (self.origin[key] == COMMAND_LINE or self.origin[key].startswith(f"{self.file}:"))
+        return key in self.origin and (
+            self.origin[key] in (COMMAND_LINE, PYTHON) or self.origin[key].startswith(f"{self.file}:")
+        )
 
     def layer_specs(self, key: str) -> list[LayerSpec]:
         """The names joined by ``+`` in the value of a key."""

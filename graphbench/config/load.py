@@ -30,37 +30,46 @@ from graphbench.config.layer_type import component_names
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.config.schema import GROUPS, SCHEMA, namespaces_of_group
 from graphbench.config.values import check
-from graphbench.config.yaml_files import COMMAND_LINE, Leaves, parse_overrides, read_file
+from graphbench.config.yaml_files import COMMAND_LINE, PYTHON, Leaves, parse_overrides, read_file, read_mapping
 from graphbench.errors import SHOWN, UserError, nearest, unknown
 
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
 def load_config(
-    path: str | Path,
+    settings: str | Path | Mapping[str, Any],
     overrides: Sequence[Any] | Mapping[str, Any] = (),
     *,
+    name: str | None = None,
     places: Mapping[str, str] = MappingProxyType({}),
 ) -> Config:
     """Reads, merges and checks a configuration.
 
     Args:
-        path: a YAML file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
+        settings: a YAML file, the name of a shipped one (:func:`graphbench.shipped.configuration`), or what such a file
+            says as a mapping: ``{"_base_": "quickstart", "gt": {"layers": 3}, "optim.max_epoch": 5}``.
         overrides: ``{key: value}``, or ``[key, value, key, value, ...]`` as on a command line: dotted keys, values
             written as in YAML or as Python's.
+        name: name of its runs, without ``name_tag``; default: stem of the file. A mapping needs one.
         places: ``file:line`` of those that come from a file (a sweep), not from the command line.
 
     Raises:
-        UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in.
+        UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in, no name.
     """
-    path = shipped.configuration(path)
     if isinstance(overrides, Mapping):
         overrides = [word for pair in overrides.items() for word in pair]
     leaves: Leaves = {}
-    read_file(path, leaves, SCHEMA)
+    if isinstance(settings, Mapping):
+        if name is None:
+            raise UserError("load_config of a mapping needs the name of its runs: load_config({...}, name='mine').")
+        path = Path(f"{name}.yaml")  # what keys name is looked for beside it, in the current folder
+        read_mapping(settings, leaves, SCHEMA)
+    else:
+        path = shipped.configuration(settings)
+        read_file(path, leaves, SCHEMA)
     if not leaves and not overrides:
         raise UserError(f"{path}: names no key: is the file empty?")
-    base = _base_name(path, leaves)
+    base = _base_name(path, leaves) if name is None else name
     leaves.update(parse_overrides(overrides, places))
     typed = {str(key): text for key, text in zip(overrides[::2], overrides[1::2], strict=True) if isinstance(text, str)}
     code, code_files = _load_plugins(leaves, path)
@@ -70,18 +79,18 @@ def load_config(
     values: dict[str, Any] = {name: key.default for name, key in schema.items()}
     origin = {name: where for name, (_, where) in leaves.items()}
     notices = []
-    for name, key in _keys(schema, leaves).items():
-        value, where = leaves[name]
+    for dotted, key in _keys(schema, leaves).items():
+        value, where = leaves[dotted]
         if (
             where == COMMAND_LINE
-            and name in typed
+            and dotted in typed
             and key.kind is str
             and not isinstance(value, str | list | dict | None)
         ):
-            value = typed[name]  # the shell takes the quotes that YAML would want around 50 or off
-        values[name] = check(key, value, name, where)
-        if key.inert and values[name] != key.default:
-            notices.append(f"{where}: {name}: {key.inert}.")
+            value = typed[dotted]  # the shell takes the quotes that YAML would want around 50 or off
+        values[dotted] = check(key, value, dotted, where)
+        if key.inert and values[dotted] != key.default:
+            notices.append(f"{where}: {dotted}: {key.inert}.")
     check_names(schema, values, origin)
     if "compat" not in leaves:
         inferred = dialect.infer(values, origin, component_names)
@@ -93,27 +102,41 @@ def load_config(
         builder = registry.lookup(registry.DATASETS, values["dataset.format"])
         values["dataset.split"] = list(builder.default_sizes(values["dataset.name"], values["dataset.split_mode"]))
     open_sections(values, origin)
-    notices += _unused_sections(values, origin, {str(key) for key in overrides[::2]}, path)
+    given = {str(key) for key in overrides[::2]} | {key for key, where in origin.items() if where == PYTHON}
+    notices += _unused_sections(values, origin, given, path)
     notices += _long_warm_up(values, origin)
 
     tree = nested(values)
     tree.freeze()
-    tag = values["name_tag"]
-    if "/" in tag or "\\" in tag or not tag.isprintable():
-        raise UserError(
-            f"{origin['name_tag']}: name_tag is a part of the run folder's name, not a path or several lines, "
-            f"received {tag!r}."
-        )
-    name = base + (f"-{tag}" if tag else "")
-    if ".old-" in name or name.startswith("."):
-        raise UserError(
-            f"{origin.get('name_tag', path) if tag else path}: the runs would be called {name}, and folders with a "
-            "leading dot or .old- in their name are those of hidden runs, or moved aside. Choose another name."
-        )
     splits = tree.run_multiple_splits
     if len(set(splits)) < len(splits):
         raise UserError(f"{origin['run_multiple_splits']}: run_multiple_splits names a split twice: {splits}.")
-    return Config(name, tree, origin, tuple(notices), code, str(path), code_files)
+    named = _run_name(base, tree.name_tag, str(path) if name is None else "name", origin.get("name_tag", "name_tag"))
+    return Config(named, tree, origin, tuple(notices), code, str(path), code_files)
+
+
+def _run_name(base: str, tag: str, where: str, where_tag: str) -> str:
+    """Name of the runs' folder.
+
+    Args:
+        base: name without the tag.
+        tag: ``name_tag``.
+        where: where the name comes from.
+        where_tag: place of the tag.
+    """
+    for part, said in (
+        (base, f"{where}: it is the run folder's name"),
+        (tag, f"{where_tag}: name_tag is a part of the run folder's name"),
+    ):
+        if "/" in part or "\\" in part or not part.isprintable():
+            raise UserError(f"{said}, not a path or several lines, received {part!r}.")
+    name = base + (f"-{tag}" if tag else "")
+    if ".old-" in name or name.startswith(".") or not name:
+        raise UserError(
+            f"{where_tag if tag else where}: the runs would be called '{name}', and folders with a leading dot or "
+            ".old- in their name are those of hidden runs, or moved aside. Choose another name."
+        )
+    return name
 
 
 def _base_name(path: Path, leaves: Leaves) -> str:

@@ -15,6 +15,8 @@ from graphbench import shipped
 from graphbench.errors import UserError, nearest, neighbour
 
 COMMAND_LINE = "command line"
+PYTHON = "settings"
+"""Place of what a mapping has that ``load_config`` was given."""
 Leaves = dict[str, tuple[Any, str]]
 """Dotted key -> value and ``file:line`` (or :data:`COMMAND_LINE`)."""
 
@@ -122,17 +124,52 @@ def read_file(
         raise UserError(f"{prefix}configuration file '{path}' cannot be read: {error}.") from None
     whole = frozenset(whole)
     written = {name: (copy.deepcopy(value), place) for name, (value, place) in _written(text, path, whole).items()}
-    if "_base_" in written:
-        bases, base_where = written.pop("_base_")
-        for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
-            if not isinstance(base, str):
-                raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
-            file = path.parent / base
-            if not file.exists():  # a shipped one, by its place or by name as on the command line
-                named = shipped.root() / base if base.startswith("configs/") else shipped.configuration(base)
-                file = named if named.is_absolute() else file
-            read_file(file, leaves, whole, (*including, resolved), base_where)
+    _read_bases(written, path.parent, leaves, whole, (*including, resolved))
     leaves.update(written)
+
+
+def read_mapping(settings: Mapping[str, Any], leaves: Leaves, whole: Collection[str]) -> None:
+    """Adds the leaves of a configuration that was written in Python, as :func:`read_file` those of a file.
+
+    Args:
+        settings: values by key; sections are mappings, or written with dots (``{"gt.layers": 3}``). Files of ``_base_``
+            are found from the current folder.
+        leaves: added to in place.
+        whole: see :func:`read_file`.
+
+    Raises:
+        UserError: a key that is no text, or set twice.
+    """
+    written: Leaves = {}
+
+    def walk(section: Mapping[str, Any], prefix: str) -> None:
+        for key, value in section.items():
+            name = f"{prefix}{key}"
+            if not isinstance(key, str) or name in written:
+                raise UserError(f"{PYTHON}: {f'{name} is set twice' if name in written else f'{key!r} is no key'}.")
+            if isinstance(value, Mapping) and name not in whole:
+                walk(value, f"{name}.")
+            else:
+                written[name] = (str(value) if isinstance(value, Path) else copy.deepcopy(value), PYTHON)
+
+    walk(settings, "")
+    _read_bases(written, Path(), leaves, whole, ())
+    leaves.update(written)
+
+
+def _read_bases(
+    written: Leaves, folder: Path, leaves: Leaves, whole: Collection[str], including: tuple[Path, ...]
+) -> None:
+    """Takes ``_base_`` out of what was written, and adds the leaves of the files that it names."""
+    bases, where = written.pop("_base_", (None, ""))
+    for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
+        if not isinstance(base, str):
+            raise UserError(f"{where}: _base_ takes file names, received {base!r}.")
+        file = folder / base
+        if not file.exists():  # a shipped one, by its place or by name as on the command line
+            named = shipped.root() / base if base.startswith("configs/") else shipped.configuration(base)
+            file = named if named.is_absolute() else file
+        read_file(file, leaves, whole, including, where)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -89,6 +89,20 @@ class Model(nn.Module, Capturable):
         """Transforms that the model's own arguments need, see :meth:`.GraphLayer.required_transforms`."""
         return {}
 
+    def __call__(self, batch: GraphBatch) -> Tensor:
+        """Predictions of the head, see :meth:`forward`.
+
+        Raises:
+            TypeError: a batch of PyTorch Geometric, which has no encodings.
+        """
+        if not isinstance(batch, GraphBatch):
+            raise TypeError(
+                f"a model takes a GraphBatch, received {type(batch).__name__}. graphbench.batch_of(config, graphs) "
+                "makes one of a PyG Batch or a list of Data, with the encodings that the model reads."
+            )
+        predicted: Tensor = super().__call__(batch)
+        return predicted
+
     @abstractmethod
     def forward(self, batch: GraphBatch) -> Tensor:
         """Predictions of the head: (G, out_dim), (N, out_dim) or (P, out_dim)."""

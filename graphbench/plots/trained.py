@@ -12,6 +12,7 @@ from torch import nn
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.errors import UserError
+from graphbench.factory.graphs import gather
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import batch_transform
 from graphbench.run_inputs import read_finished
@@ -82,7 +83,6 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
         if isinstance(norm, nn.BatchNorm1d):
             norm.train()
     load_parameters(model, best["model"], reset_head=False)
-    measure = batch_transform(config)
     if loaded.card.transductive:
         # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
         hide = loaded.card.task == "link_pred"
@@ -93,9 +93,8 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
             batch_size=1,
             transductive=True,
             hide_edges=hide,
-            batch_transform=measure,
+            batch_transform=batch_transform(config),
         )
         return Trained(record.config, record.run_id, best["epoch"], initial, model, loaders.full_batch, graph)
-    batch = loaded.store.gather([int(examples[graph])])
-    batch = batch if measure is None else measure(batch)
+    batch = gather(config, loaded.store, [int(examples[graph])])
     return Trained(record.config, record.run_id, best["epoch"], initial, model, batch, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.config import Config
-from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, GraphRecord
-from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, neighbour, unknown
 from graphbench.factory.data import read_data
+from graphbench.factory.graphs import encode_store, gather, store_of
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import run_configuration
-from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.predict.calibration import Calibration
 from graphbench.predict.embeddings import Embeddings, hidden_states
 from graphbench.predict.predictions import Predictions
@@ -34,7 +30,6 @@ from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.train.forward_hooks import attention_weights
 from graphbench.train.hub import PARAMETERS, local_folder
 from graphbench.train.pretrained import read_best_of
-from graphbench.transforms.algorithms.cache import apply
 
 
 class Examples(NamedTuple):
@@ -241,14 +236,10 @@ class TrainedModel:
                 return Calibration.measured(known.predictions, known.predictions.y, coverage)
             except UserError as error:
                 raise UserError(f"{error} {known.note}".rstrip()) from None
-        records = graph_list(graphs)
-        try:
-            targets = GraphStore.from_graphs(records, "node" if self.info.task == "node" else "graph").y
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UserError(f"calibration: {error}.") from error
+        targets = store_of(graphs, self.info.task, what="calibration").y
         if targets is None:
             raise UserError("calibration: the graphs have no targets 'y'.")
-        return Calibration.measured(self.predict(records), targets, coverage)
+        return Calibration.measured(self.predict(graphs), targets, coverage)
 
     def batch_of(self, graphs: Any) -> GraphBatch:
         """Graphs as the models read them: features, and encodings as in training.
@@ -257,34 +248,24 @@ class TrainedModel:
             UserError: the graphs do not look like those of the training.
         """
         store = self._store(graphs)
-        batch = store.gather(range(store.num_graphs))
-        per_batch = batch_transform(self.config)
-        return batch if per_batch is None else per_batch(batch)
+        return gather(self.config, store, range(store.num_graphs))
 
     def _store(self, graphs: Any) -> GraphStore:
-        try:
-            store = GraphStore.from_graphs([_without_targets(graph) for graph in graph_list(graphs)])
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UserError(f"graphs: {error}.") from error
-        info = self.info
+        store, info = store_of(graphs, targets=False), self.info
         for what, columns, features in (("x", info.node_in, store.x), ("edge_attr", info.edge_in, store.edge_attr)):
             given = 0 if features is None else features.shape[1]
             if given != columns:
                 raise UserError(f"graphs: {what} has {given} columns, the graphs of the training had {columns}.")
         for level, features in (("node", store.x), ("edge", store.edge_attr)):
             _check_categories(level, features, self.info.vocabularies.get(level, ()))
-        store = with_sparse_features(store, self.config.tree.dataset.sparse_features)
-        with tempfile.TemporaryDirectory() as cache:
-            return apply(store, build_transforms(self.config), cache)
+        return encode_store(self.config, store)
 
     def _batches(
         self, store: GraphStore, graphs: Sequence[int], batch_size: int | None, device: torch.device | str
     ) -> Iterator[GraphBatch]:
-        per_batch = batch_transform(self.config)
         size = batch_size or self.config.tree.train.batch_size
         for first in range(0, len(graphs), size):
-            batch = store.gather(graphs[first : first + size])
-            yield (batch if per_batch is None else per_batch(batch)).to(device)
+            yield gather(self.config, store, graphs[first : first + size]).to(device)
 
 
 def load_run(folder: str | Path) -> TrainedModel:
@@ -363,12 +344,6 @@ def _model(folder: Path, config: Config, info: DataInfo) -> nn.Module:
     except RuntimeError as error:
         raise UserError(f"{folder}: its checkpoint does not fit its configuration ({error}).") from error
     return model.eval()
-
-
-def _without_targets(graph: GraphLike) -> dict[str, Any]:
-    record = GraphRecord.of(graph)
-    nodes = record.count_nodes("node")
-    return {"edge_index": record.edge_index, "x": record.x, "edge_attr": record.edge_attr, "num_nodes": nodes}
 
 
 def _check_categories(level: str, features: Any, vocabulary: Sequence[int]) -> None:

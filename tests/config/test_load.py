@@ -7,6 +7,7 @@ import math
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,6 +229,47 @@ def test_names_that_tables_do_not_look_into_are_refused(write, name: str, words:
     other.write_text(path.read_text())
     with pytest.raises(UserError, match=r"the runs would be called .*Choose another name"):
         load_config(other, words)
+
+
+def test_a_mapping_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    split = {"train": [0], "val": [1], "test": [2]}
+    Path("split.json").write_text(json.dumps(split))
+    settings: dict[str, Any] = {
+        "_base_": "quickstart",
+        "gt": {"layer_type": "GCN+SFi", "SFi": {"alpha": 1}, "layers": 3},
+        "posenc_RWSE.kernel.times": (1, 2),
+        "out_dir": tmp_path / "runs",
+        "name_tag": "a",
+    }
+    config = load_config(settings, {"gt.layers": 4}, name="mine")
+    words = f"gt.layer_type GCN+SFi gt.SFi.alpha 1 gt.layers 4 out_dir {tmp_path}/runs name_tag a".split()
+    written = load_config("quickstart", [*words, "posenc_RWSE.kernel.times", [1, 2]])
+    assert config.tree == written.tree
+    assert (config.name, config.folder) == ("mine-a", tmp_path / "runs" / "mine-a")
+    assert [config.is_own(key) for key in ("gt.layers", "gt.SFi.alpha", "optim.base_lr")] == [True, True, False]
+    assert config.beside("split.json").is_file()
+    assert settings["gt"] == {"layer_type": "GCN+SFi", "SFi": {"alpha": 1}, "layers": 3}
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "message"),
+    [
+        ({"seed": 1}, None, r"a mapping needs the name of its runs"),
+        ({"seed": 1}, "a/b", r"name: it is the run folder's name, not a path"),
+        ({"seed": 1}, "", r"name: the runs would be called ''"),
+        ({}, "a", r"a\.yaml: names no key"),
+        ({"gt": {"layerz": 1}}, "a", r"settings: unknown configuration key 'gt\.layerz'. Did you mean 'gt\.layers'"),
+        ({"gt": {"layers": 1}, "gt.layers": 2}, "a", r"settings: gt\.layers is set twice"),
+        ({1: 2}, "a", r"settings: 1 is no key"),
+        ({"gt": {1: 2}}, "a", r"settings: 1 is no key"),
+        ({"_base_": "quickstrat"}, "a", r"settings: no such configuration file: 'quickstrat'.* Did you mean"),
+        ({"optim": 3}, "a", r"settings: optim is a section of keys, received 3"),
+    ],
+)
+def test_mappings_are_checked_as_files(settings: dict[Any, Any], name: str | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_config(settings, name=name)
 
 
 def test_own_sections_are_completed_from_the_signature(write) -> None:

@@ -313,6 +313,12 @@ def _call(function: str, folder: Path | None) -> tuple[Any, dict[str, bytes]]:
     source, separator, name = function.rpartition(":")
     if not separator or not source or not name:
         raise UserError(f"dataset.custom.function: expected 'file.py:name' or 'module:name', received '{function}'.")
+    if source == "__main__":
+        raise UserError(
+            f"dataset.custom.function: {function} lies in the running script or notebook, where nothing that opens the "
+            "run later finds it. Save the graphs (torch.save) and name the file in dataset.custom.path, or put the "
+            "function into a file."
+        )
     module = plug_ins.load_plugin(source, "dataset.custom.function", folder)
     called = vars(module).get(name)
     if not callable(called):

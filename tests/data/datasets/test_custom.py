@@ -235,6 +235,8 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
         _family(path=str(tmp_path / "text.pt")).load(roots)
     with pytest.raises(UserError, match=r"expected 'file.py:name' or 'module:name', received 'make'"):
         _family(function="make").load(roots)
+    with pytest.raises(UserError, match=r"__main__:make lies in the running script or notebook"):
+        _family(function="__main__:make").load(roots)
     with pytest.raises(UserError, match=r"plug-in .* cannot be loaded"):
         _family(function=f"{tmp_path}/none.py:make").load(roots)
     (tmp_path / "own_graphs.py").write_text("def build(size):\n    return []\n")
