@@ -10,6 +10,7 @@ from pathlib import Path
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.split_protocols import SplitMode
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
@@ -98,9 +99,17 @@ class FinishedRun:
     raw: LoadedDataset
     splits: Splits
 
-    def encoded(self) -> LoadedDataset:
-        """The data as its model reads them, with encodings."""
-        return with_known_targets(self.config, encode(self.config, self.raw), self.splits)
+    def encoded(self, loaded: LoadedDataset | None = None) -> LoadedDataset:
+        """The data as its model reads them: with encodings, and without the links of validation and test.
+
+        Args:
+            loaded: the data with encodings, where somebody has them; None: they are computed, or read from the cache.
+        """
+        encoded = encode(self.config, self.raw) if loaded is None else loaded
+        encoded = with_known_targets(self.config, encoded, self.splits)
+        if not (encoded.card.transductive and encoded.card.task == "link_pred"):
+            return encoded
+        return dataclasses.replace(encoded, store=without_hidden_pairs(encoded.store, self.splits))
 
 
 def read_finished(path: Path) -> FinishedRun:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.data.store_tensors import Level
 from graphbench.structures import Features, SparseRows
 
 
@@ -30,6 +31,8 @@ class GraphRecord:
         edge_attr: (E, D) edge features.
         y: targets of the graph, or one row per node.
         num_nodes: n, where no other field has a row per node.
+        edge_label_index: (2, P) pairs of nodes that are asked about.
+        edge_label: (P,) or (P, T) their targets.
     """
 
     edge_index: Any = None
@@ -37,6 +40,8 @@ class GraphRecord:
     edge_attr: Any = None
     y: Any = None
     num_nodes: int | None = None
+    edge_label_index: Any = None
+    edge_label: Any = None
 
     @classmethod
     def of(cls, graph: GraphLike) -> GraphRecord:
@@ -58,7 +63,12 @@ GraphLike = GraphRecord | Mapping[str, Any] | GraphObject
 """Graphs that :func:`concatenated` accepts: our records, dicts of tensors, PyG's ``Data``."""
 
 _FEATURES = ("x", "edge_attr", "y")
-_FIELDS = ("edge_index", *_FEATURES, "num_nodes")
+_FIELDS = ("edge_index", *_FEATURES, "num_nodes", "edge_label_index", "edge_label")
+
+
+def level_of(task: str) -> Level:
+    """What has a target in a task (``vocabulary.TASKS``)."""
+    return "graph" if task == "graph" else "node" if task == "node" else "pair"
 
 
 def read_field(graph: GraphLike, name: str) -> Any:
@@ -71,29 +81,61 @@ def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
 
     Args:
         graphs: see :class:`GraphRecord`.
-        y_level: ``graph`` or ``node``.
+        y_level: ``graph``, ``node`` or ``pair``: targets are :func:`labelled_pairs`'.
 
     Raises:
         ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
     """
     records = [GraphRecord.of(graph) for graph in graphs]
-    for name in _FEATURES:
-        missing = [number for number, record in enumerate(records) if getattr(record, name) is None]
-        if missing and len(missing) < len(records):
-            raise ValueError(f"'{name}' is missing in {len(missing)} of {len(records)} graphs, first in {missing[0]}")
+    fields = _FEATURES if y_level != "pair" else ("x", "edge_attr")
+    _check_present(records, fields)
     edges = [_edges(record.edge_index, number) for number, record in enumerate(records)]
     sizes = [record.count_nodes(y_level) for record in records]
     if None in sizes:
         raise ValueError(
             f"graph {sizes.index(None)} has neither 'x' nor 'num_nodes': its number of nodes cannot be known"
         )
-    present = [name for name in _FEATURES if records and getattr(records[0], name) is not None]
+    present = [name for name in fields if records and getattr(records[0], name) is not None]
     return {
         "nodes": sizes,
         "edges": [edge_index.shape[1] for edge_index in edges],
         "edge_index": torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.int64),
         **{name: _concatenated_field(records, name, y_level) for name in present},
     }
+
+
+def labelled_pairs(graphs: Sequence[GraphLike]) -> tuple[Tensor, Tensor, Tensor | None] | None:
+    """Pairs of nodes that graphs ask about: number per graph (G,), pairs (2, P) and targets (P, ...).
+
+    Returns:
+        None where no graph has ``edge_label_index``; targets None where none has ``edge_label``.
+
+    Raises:
+        ValueError: some graphs have them, or numbers of pairs and targets differ.
+    """
+    records = [GraphRecord.of(graph) for graph in graphs]
+    _check_present(records, ("edge_label_index", "edge_label"))
+    if not records or records[0].edge_label_index is None:
+        return None
+    pairs = [_edges(record.edge_label_index, number, "edge_label_index") for number, record in enumerate(records)]
+    counts = torch.tensor([each.shape[1] for each in pairs])
+    if records[0].edge_label is None:
+        return counts, torch.cat(pairs, dim=1), None
+    targets = [_tensor(record.edge_label, "edge_label", number) for number, record in enumerate(records)]
+    for number, (asked, target) in enumerate(zip(pairs, targets, strict=True)):
+        if target.dim() == 0 or len(target) != asked.shape[1]:
+            raise ValueError(
+                f"graph {number} has {asked.shape[1]} pairs (edge_label_index) and 'edge_label' of shape "
+                f"{tuple(target.shape)}"
+            )
+    return counts, torch.cat(pairs, dim=1), torch.cat(targets)
+
+
+def _check_present(records: Sequence[GraphRecord], fields: Sequence[str]) -> None:
+    for name in fields:
+        missing = [number for number, record in enumerate(records) if getattr(record, name) is None]
+        if missing and len(missing) < len(records):
+            raise ValueError(f"'{name}' is missing in {len(missing)} of {len(records)} graphs, first in {missing[0]}")
 
 
 @overload
@@ -142,16 +184,16 @@ def _tensor(value: Any, name: str, number: int) -> Tensor:
         ) from error
 
 
-def _edges(edge_index: Any, number: int) -> Tensor:
+def _edges(edge_index: Any, number: int, name: str = "edge_index") -> Tensor:
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64)
     given = torch.as_tensor(edge_index)
     tensor = given.to(torch.int64)
     if given.dtype == torch.bool or (given.is_floating_point() and not bool((given == tensor).all())):
         received = "true and false" if given.dtype == torch.bool else "fractions"
-        raise ValueError(f"edge_index of graph {number} must hold whole numbers, received {received}")
+        raise ValueError(f"{name} of graph {number} must hold whole numbers, received {received}")
     if tensor.dim() != 2 or tensor.shape[0] != 2:
-        raise ValueError(f"edge_index of graph {number} must have shape (2, edges), received {tuple(tensor.shape)}")
+        raise ValueError(f"{name} of graph {number} must have shape (2, edges), received {tuple(tensor.shape)}")
     return tensor
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.gather import gather, sorted_edges
-from graphbench.data.graph_records import GraphLike, columns, concatenated
+from graphbench.data.graph_records import GraphLike, columns, concatenated, labelled_pairs
 from graphbench.data.row_selection import GraphSelection
 from graphbench.data.store_checks import check_ends, check_lengths
 from graphbench.data.store_tensors import Level, digest, named_features, named_tensors, store_fields
@@ -121,12 +121,22 @@ class GraphStore:
         Args:
             graphs: see :class:`~graphbench.data.graph_records.GraphRecord`.
             y_level: ``graph``: the ``y`` of a graph is one row of targets, whatever its shape; an integer class
-                becomes (G,), floats (G, T). ``node``: one row per node.
+                becomes (G,), floats (G, T). ``node``: one row per node. ``pair``: ``edge_label``, one row per pair in
+                ``edge_label_index``.
 
         Raises:
-            ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
+            ValueError: a field is present in some graphs only, or the number of nodes cannot be known; no pairs.
         """
-        return cls.from_arrays(**concatenated(graphs, y_level), y_level=y_level)
+        if y_level != "pair":
+            return cls.from_arrays(**concatenated(graphs, y_level), y_level=y_level)
+        asked = labelled_pairs(graphs)
+        if asked is None:
+            raise ValueError("the graphs ask about no pairs of nodes ('edge_label_index')")
+        counts, index, y = asked
+        store = cls.from_arrays(**concatenated(graphs, y_level))
+        check_ends(index, store.sizes, counts, "a pair (edge_label_index)")
+        pairs = StoredEdges(_offsets(counts), index.to(torch.int32))
+        return store.replace(edge_sets={"label": pairs}, y=y, y_level="pair")
 
     def with_encodings(
         self,
@@ -217,6 +227,15 @@ class GraphStore:
         counts = self.sizes[numbers]
         first = counts.cumsum(0) - counts
         return numbers.repeat_interleave(counts), torch.arange(int(counts.sum())) - first.repeat_interleave(counts)
+
+    def pairs_of(self, graphs: Indices) -> tuple[Tensor, Tensor]:
+        """Number of the graph of every labelled pair of the given graphs, and that of the pair among all: (R,) each."""
+        numbers, ptr = _int64(graphs), self.edge_sets["label"].ptr
+        counts = ptr.diff()[numbers]
+        first = counts.cumsum(0) - counts
+        return numbers.repeat_interleave(counts), torch.arange(int(counts.sum())) + (
+            ptr[numbers] - first
+        ).repeat_interleave(counts)
 
     def degree_histogram(self, graphs: Indices | None = None) -> tuple[int, ...]:
         """Entry d is the number of nodes with d incoming edges, over the given graphs (default: all)."""

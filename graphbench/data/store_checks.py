@@ -54,13 +54,14 @@ def _num_targets(store: GraphStore) -> int:
     return store.num_graphs if store.y_level == "graph" else store.num_nodes
 
 
-def check_ends(edge_index: Tensor, sizes: Tensor, counts: Tensor) -> None:
-    """Refuses edges that name a node which their graph does not have.
+def check_ends(edge_index: Tensor, sizes: Tensor, counts: Tensor, what: str = "an edge") -> None:
+    """Refuses edges, or other pairs of nodes, that name a node which their graph does not have.
 
     Args:
         edge_index: (2, E), numbered from 0 inside each graph.
         sizes: (G,) nodes per graph.
         counts: (G,) edges per graph.
+        what: one of them, for the message.
 
     Raises:
         ValueError: naming the graph and the edge.
@@ -73,6 +74,6 @@ def check_ends(edge_index: Tensor, sizes: Tensor, counts: Tensor) -> None:
         edge = int(outside.any(0).nonzero()[0])
         graph = int(torch.repeat_interleave(torch.arange(len(counts)), counts)[edge])
         raise ValueError(
-            f"graph {graph} has {int(limit[edge])} nodes, but an edge {edge_index[:, edge].tolist()}; node numbers "
+            f"graph {graph} has {int(limit[edge])} nodes, but {what} {edge_index[:, edge].tolist()}; node numbers "
             "count from 0 inside each graph"
         )

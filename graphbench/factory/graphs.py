@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from graphbench.config import Config
 from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, GraphRecord
+from graphbench.data.graph_records import GraphLike, GraphRecord, level_of
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -43,7 +44,7 @@ def store_of(graphs: Any, task: str = "graph", *, targets: bool = True, what: st
 
     Args:
         graphs: see :func:`~graphbench.data.graph_forms.graph_list`.
-        task: ``node``: targets ``y`` are rows of nodes, not of graphs.
+        task: what targets are of (``dataset.task``).
         targets: False: leave out all but nodes, edges and their features.
         what: beginning of messages.
 
@@ -52,16 +53,15 @@ def store_of(graphs: Any, task: str = "graph", *, targets: bool = True, what: st
     """
     try:
         listed = graph_list(graphs)
-        listed = listed if targets else [_without_targets(graph) for graph in listed]
-        return GraphStore.from_graphs(listed, "node" if task == "node" else "graph")
+        listed = listed if targets else list(map(_without_targets, listed))
+        return GraphStore.from_graphs(listed, level_of(task))
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(f"{what}: {error}.") from error
 
 
-def _without_targets(graph: GraphLike) -> dict[str, Any]:
+def _without_targets(graph: GraphLike) -> GraphRecord:
     record = GraphRecord.of(graph)
-    nodes = record.count_nodes("node")
-    return {"edge_index": record.edge_index, "x": record.x, "edge_attr": record.edge_attr, "num_nodes": nodes}
+    return replace(record, y=None, edge_label=None, num_nodes=record.count_nodes("node"))
 
 
 def encode_store(config: Config, store: GraphStore) -> GraphStore:

@@ -10,7 +10,6 @@ import torch
 
 from graphbench.errors import UserError
 from graphbench.factory.data import encode
-from graphbench.factory.loaders import with_known_targets
 from graphbench.predict.predictions import Predictions
 from graphbench.run_inputs import read_finished
 
@@ -62,7 +61,7 @@ def held_out(trained: TrainedModel) -> HeldOut:
     graphs = None if transductive else common.tolist()
     parts = []
     for run, folder, model in zip(finished, trained.folders, trained.models, strict=True):
-        store = with_known_targets(run.config, loaded, run.splits).store
+        store = run.encoded(loaded).store
         parts.append(replace(trained, models=[model], folders=[folder]).of_store(store, graphs))
     predictions = replace(parts[0], runs=torch.cat([part.runs for part in parts]))
     return HeldOut(predictions.of_rows(torch.from_numpy(common)) if transductive else predictions, note)

@@ -21,13 +21,14 @@ ENDINGS = (".csv", ".npz", ".parquet")
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """One row per graph, or per node.
+    """One row per graph, per node, or per pair of nodes.
 
     Attributes:
         task_type: kind of target, see ``vocabulary.TASK_TYPES``.
         runs: (M, R, C) outputs of every model: scores before softmax or sigmoid, or predicted values.
         graph: (R,) number of the graph, from 0: among those given, or of the examples of a split in the data set.
-        node: (R,) number of the node inside its graph; None for one row per graph.
+        node: (R,) number of the node inside its graph, of a pair its first; None for one row per graph.
+        target_node: (R,) number of the second node of a pair; None for rows of graphs or nodes.
         threshold: threshold of :class:`~graphbench.predict.calibration.Calibration`: (K,) half widths of the
             intervals of a regression, else the largest 1 - p of a class that belongs to the set; None without one.
         label_threshold: probability above which a label of a binary or multilabel task is 1 (``model.thresh``).
@@ -39,6 +40,7 @@ class Predictions:
     runs: Tensor
     graph: Tensor
     node: Tensor | None = None
+    target_node: Tensor | None = None
     threshold: Tensor | None = None
     label_threshold: float = 0.5
     y: Tensor | None = None
@@ -113,17 +115,21 @@ class Predictions:
 
     def of_rows(self, rows: Tensor | slice) -> Predictions:
         """Those of some rows."""
-        node, y = (None if column is None else column[rows] for column in (self.node, self.y))
-        return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node, y=y)
+        node, target, y = (None if each is None else each[rows] for each in (self.node, self.target_node, self.y))
+        return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node, target_node=target, y=y)
 
     def columns(self) -> dict[str, np.ndarray]:
         """Columns by name: ``graph``, ``node``, ``label``, then ``value_k`` or ``probability_k`` and ``std_k``.
 
-        Examples of a split have ``y``, of several labels or values ``y_k``, after their numbers. Calibrated regressions
-        have ``lower_k`` and ``upper_k``, classifications ``set_k`` (0 or 1).
+        Pairs have ``source`` and ``target`` in place of ``node``. Examples of a split have ``y``, of several
+        labels or values ``y_k``, after their numbers. Calibrated regressions have ``lower_k`` and ``upper_k``,
+        classifications ``set_k`` (0 or 1).
         """
         named = {"graph": self.graph.numpy()}
-        if self.node is not None:
+        if self.target_node is not None:
+            assert self.node is not None
+            named |= {"source": self.node.numpy(), "target": self.target_node.numpy()}
+        elif self.node is not None:
             named["node"] = self.node.numpy()
         if self.y is not None:
             targets = self.y.reshape(len(self.y), -1)

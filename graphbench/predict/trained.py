@@ -38,12 +38,12 @@ class Examples(NamedTuple):
     Attributes:
         store: graphs with encodings.
         graphs: numbers of those that are meant.
-        nodes: numbers of the nodes among them that count; None: all.
+        rows: numbers of the nodes, or labelled pairs, among them that count; None: all.
     """
 
     store: GraphStore
     graphs: Sequence[int]
-    nodes: Tensor | None
+    rows: Tensor | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +123,7 @@ class TrainedModel:
         self.check_predicts()
         examples = self.examples(graphs)
         predictions = self.of_store(examples.store, examples.graphs, device=device, batch_size=batch_size)
-        return predictions if examples.nodes is None else predictions.of_rows(examples.nodes)
+        return predictions if examples.rows is None else predictions.of_rows(examples.rows)
 
     def embeddings(
         self,
@@ -148,7 +148,8 @@ class TrainedModel:
         (_, model), examples = self.run, self.examples(graphs)
         batches = self._batches(examples.store, examples.graphs, batch_size, device)
         states = hidden_states(model.to(device), batches, module)
-        return states if examples.nodes is None else states.of_nodes(examples.nodes)
+        of_pairs = examples.store.y_level == "pair"  # whose rows are none of nodes
+        return states if examples.rows is None or of_pairs else states.of_nodes(examples.rows)
 
     def attention_weights(
         self, graphs: Any, *, device: torch.device | str = "cpu", batch_size: int | None = None
@@ -212,9 +213,17 @@ class TrainedModel:
             with torch.no_grad():
                 outputs.append(torch.cat([model.to(device)(batch).float().cpu() for batch in batches]))
         runs = torch.stack([output.reshape(len(output), -1) for output in outputs])
-        graph, node = store.nodes_of(chosen) if self.info.task == "node" else (torch.tensor([*chosen]), None)
-        y = None if store.y is None else store.y[graph if node is None else store.node_ptr[graph] + node]
-        return Predictions(self.info.task_type, runs, graph, node, label_threshold=self.config.tree.model.thresh, y=y)
+        graph = rows = torch.tensor([*chosen])
+        node = target = None
+        if store.y_level == "node":
+            graph, node = store.nodes_of(chosen)
+            rows = store.node_ptr[graph] + node
+        elif store.y_level == "pair":
+            graph, rows = store.pairs_of(chosen)
+            node, target = store.edge_sets["label"].index[:, rows].long()
+        y = None if store.y is None else store.y[rows]
+        threshold = self.config.tree.model.thresh
+        return Predictions(self.info.task_type, runs, graph, node, target, label_threshold=threshold, y=y)
 
     def calibrate(self, graphs: Any = None, *, coverage: float = 0.9) -> Calibration:
         """Temperature and threshold, for ``calibration.of(model.predict(new_graphs))``.
@@ -251,7 +260,7 @@ class TrainedModel:
         return gather(self.config, store, range(store.num_graphs))
 
     def _store(self, graphs: Any) -> GraphStore:
-        store, info = store_of(graphs, targets=False), self.info
+        store, info = store_of(graphs, self.info.task, targets=False), self.info
         for what, columns, features in (("x", info.node_in, store.x), ("edge_attr", info.edge_in, store.edge_attr)):
             given = 0 if features is None else features.shape[1]
             if given != columns:
@@ -276,8 +285,7 @@ def load_run(folder: str | Path) -> TrainedModel:
             the Hugging Face Hub, ``hf://<user>/<name>``.
 
     Raises:
-        UserError: no finished run with a checkpoint, one whose files are damaged or do not belong together, or a task
-            that has no predictions for single graphs.
+        UserError: no finished run with a checkpoint, or one whose files are damaged or do not belong together.
     """
     folder = local_folder(folder)
     folders = [folder]
@@ -300,8 +308,6 @@ def load_run(folder: str | Path) -> TrainedModel:
     if other is not None:
         raise UserError(f"{folder}: {other} is a run of another configuration than {folders[0]}; name one of them.")
     infos = [_info(path, config) for path, config in zip(folders, configs, strict=True)]
-    if infos[0].task not in ("graph", "node"):
-        raise UserError(f"{folder}: the task '{infos[0].task}' has no predictions for graphs or nodes.")
     models = [_model(*parts) for parts in zip(folders, configs, infos, strict=True)]
     return TrainedModel(configs[0], infos[0], models, folders)
 

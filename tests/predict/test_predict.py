@@ -18,7 +18,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, mean_absolute_error
+from sklearn.metrics import accuracy_score, mean_absolute_error, roc_auc_score
 from torch.nn.functional import cross_entropy
 
 import graphbench
@@ -323,6 +323,37 @@ def test_a_model_that_reads_targets_of_training_nodes_reads_them_in_predictions_
         [loss] = [score.value for score in record.scores if (score.split, score.name) == (part, "loss")]
         assert cross_entropy(predictions.runs[0], predictions.y).item() == pytest.approx(loss, rel=1e-4)
     torch.testing.assert_close(held_out(model).predictions.runs, model.predict("val").runs)
+
+
+LINKS = "dataset.task link_pred gnn.head link_pred"
+
+
+def test_links_of_one_graph_are_learned_and_predicted_without_those_that_are_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = _one_graph(tmp_path, *LINKS.split())
+    model = graphbench.load_run(run)
+    record = RunRecord.read(Path(run, "record.json"))
+    for part in ("val", "test"):
+        predictions = model.predict(part)
+        [score] = [score.value for score in record.scores if (score.split, score.name) == (part, "auc")]
+        assert roc_auc_score(predictions.y, predictions.probability[:, 1]) == pytest.approx(score, abs=1e-9)
+    torch.testing.assert_close(held_out(model).predictions.runs, model.predict("val").runs)
+    assert len(model.embeddings("val").nodes) == 60
+    names: dict[str, Any] = {}
+    exec(Path("one.py").read_text(), names)
+    graph, asked = names["graph"](), torch.tensor([[0, 5], [7, 5]])
+    new = model.predict({"x": graph.x, "edge_index": graph.edge_index, "edge_label_index": asked}).columns()
+    assert (new["source"].tolist(), new["target"].tolist(), new["graph"].tolist()) == ([0, 5], [7, 5], [0, 0])
+    with pytest.raises(UserError, match="the graphs ask about no pairs of nodes"):
+        model.predict([graph])
+
+
+def test_encodings_of_links_that_are_asked_about_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="asked about in validation or test, and the encodings of the nodes were"):
+        _one_graph(tmp_path, *f"{LINKS} posenc_LapPE.enable True dataset.node_encoder_name LinearNode+LapPE".split())
 
 
 def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

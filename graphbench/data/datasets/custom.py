@@ -19,14 +19,16 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, GraphRecord, read_field
+from graphbench.data.graph_records import GraphLike, GraphRecord, concatenated, level_of, read_field
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
+from graphbench.data.links import with_links_as_targets
 from graphbench.data.splits import PARTS, Splits, mask_splits, without_target
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
 from graphbench.registry import FromContext
+from graphbench.vocabulary import TASKS
 
 logger = logging.getLogger("graphbench")
 
@@ -58,10 +60,12 @@ class CustomGraphs(DatasetBuilder):
 
     Args:
         name: any name, for tables.
-        task: ``dataset.task``: ``graph`` or ``node``.
+        task: ``dataset.task``: ``graph``, ``node``, ``edge`` (classes or numbers of pairs of nodes, whose targets are
+            ``edge_label``) or ``link_pred`` (the same; pairs of validation and test are no edges in training. One graph
+            without ``edge_label_index`` asks about its own links, :mod:`graphbench.data.links`).
         task_type: ``dataset.task_type``.
-        transductive: ``dataset.transductive``: True when the examples are nodes of graphs that are always seen whole;
-            means nothing for graph tasks, as in GraphGPS.
+        transductive: ``dataset.transductive``: True when the examples are nodes, or pairs, of graphs that are always
+            seen whole; means nothing for graph tasks, as in GraphGPS.
         folder: folder where the file of ``function`` is looked for first.
         path: file written by ``torch.save``; folder with ``nodes.csv`` and ``edges.csv``; ``.csv`` with a column
             ``smiles``; ``.json`` of networkx (:mod:`graphbench.data.graph_tables`); ``hf://user/name`` or a folder of
@@ -93,12 +97,15 @@ class CustomGraphs(DatasetBuilder):
             raise ArgumentError(
                 ("function", "path"), f"give dataset.custom.path or dataset.custom.function, received {given}"
             )
-        check_one_of(("graph", "node"), task=task)
+        check_one_of(TASKS, task=task)
         super().__init__(name)
         self.task, self.task_type = task, task_type
-        self.transductive = transductive and task == "node"
+        self.example = level_of(task)
+        self.target = "edge_label" if self.example == "pair" else "y"
+        self.transductive = transductive and task != "graph"
         self.path, self.function, self.folder = path, function, Path(folder)
-        self.metric = metric or _DEFAULT_METRIC.get(task_type, "accuracy")
+        usual = "auc" if task == "link_pred" and task_type.startswith("classification") else "accuracy"
+        self.metric = metric or _DEFAULT_METRIC.get(task_type, usual)
         self.maximize = bool(registry.lookup(registry.METRICS, self.metric).maximize)
         self.types = {"node": node_types, "edge": edge_types}
 
@@ -125,7 +132,7 @@ class CustomGraphs(DatasetBuilder):
         """
         where = self.path if self.path is not None else str(self.function)
         try:
-            store = GraphStore.from_graphs(graphs, "node" if self.task == "node" else "graph")
+            store = self._store(graphs)
         except (ValueError, RuntimeError, TypeError) as error:
             raise UserError(f"{where}: {error}.") from error
         for name, meant in _misspelt(graphs[0]):
@@ -133,7 +140,9 @@ class CustomGraphs(DatasetBuilder):
         if (note := _note_on_edges(store)) is not None:
             logger.warning("%s: %s", where, note)
         if store.y is None:
-            raise UserError(f"{where}: the graphs have no targets 'y'.")
+            raise UserError(f"{where}: the graphs have no targets '{self.target}'.")
+        if self.example == "pair" and store.num_graphs == 1 and not self.transductive:
+            raise UserError(f"{where}: the examples are the pairs of one graph: set dataset.transductive to true.")
         unread = (
             self.task == "node" and not self._reads_masks(store) and read_field(graphs[0], "train_mask") is not None
         )
@@ -143,6 +152,11 @@ class CustomGraphs(DatasetBuilder):
         published = {**self._published(graphs[0], store), **stated_splits(graphs)}
         return LoadedDataset(store, self._measured(store, where, published), published, code or {})
 
+    def _store(self, graphs: Sequence[GraphLike]) -> GraphStore:
+        if self.task == "link_pred" and all(read_field(graph, "edge_label_index") is None for graph in graphs):
+            return with_links_as_targets(GraphStore.from_arrays(**concatenated(graphs, "pair")))
+        return GraphStore.from_graphs(graphs, self.example)
+
     def _targets(self, y: Tensor, where: str, note: str) -> Tensor:
         if self.task_type in ("regression", "classification_multilabel"):
             y = y.to(torch.float32)
@@ -151,17 +165,21 @@ class CustomGraphs(DatasetBuilder):
             if self.task_type == "regression" and not self.transductive and bool(wrong.any()):
                 number = int(wrong.int().argmax())
                 raise UserError(
-                    f"{where}: 'y' of {self.task} {number} is {y[number].tolist()}: leave such examples out.{note}"
+                    f"{where}: '{self.target}' of {self.example} {number} is {y[number].tolist()}: leave such "
+                    f"examples out.{note}"
                 )
             return y
         y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
         if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
             number = int((~y.isfinite()).int().argmax())
             remedy = "write -1 for nodes without a target" if self.transductive else "leave it out"
-            raise UserError(f"{where}: 'y' of {self.task} {number} is {float(y[number])}, or missing: {remedy}.{note}")
+            raise UserError(
+                f"{where}: '{self.target}' of {self.example} {number} is {float(y[number])}, or missing: "
+                f"{remedy}.{note}"
+            )
         if y.dim() != 1 or (y.is_floating_point() and not bool((y == y.round()).all())):
             raise UserError(
-                f"{where}: task_type '{self.task_type}' needs one whole number per example, 'y' is "
+                f"{where}: task_type '{self.task_type}' needs one whole number per example, '{self.target}' is "
                 f"{str(y.dtype).removeprefix('torch.')} of shape {tuple(y.shape)}. For columns of 0/1 use "
                 "classification_multilabel, for real numbers regression."
             )
@@ -176,8 +194,8 @@ class CustomGraphs(DatasetBuilder):
             number = int(wrong.int().argmax())
             limit = f" (at most {most} here)" if y[number] > most else ""
             raise UserError(
-                f"{where}: task_type '{self.task_type}' numbers its classes from 0{limit}, 'y' of {self.task} {number} "
-                f"is {int(y[number])}."
+                f"{where}: task_type '{self.task_type}' numbers its classes from 0{limit}, '{self.target}' of "
+                f"{self.example} {number} is {int(y[number])}."
             )
         empty = [number for number, count in enumerate(torch.bincount(y[y >= 0]).tolist()) if not count]
         if empty:
@@ -227,7 +245,7 @@ class CustomGraphs(DatasetBuilder):
         return tuple(given)
 
     def _reads_masks(self, store: GraphStore) -> bool:
-        return self.transductive and store.num_graphs == 1
+        return self.task == "node" and self.transductive and store.num_graphs == 1
 
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
         """Splits from the masks of a single transductive graph."""

@@ -19,6 +19,7 @@ from graphbench.data.files.cached_graphs import cached_graphs
 from graphbench.data.files.download import download_archive
 from graphbench.data.files.raw_files import read_csv, read_npz, read_torch
 from graphbench.data.files.roots import Roots
+from graphbench.data.links import other_targets, unlinked_pairs
 from graphbench.data.single_graph import NodeFacts, node_card, node_store, prepared
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -165,64 +166,6 @@ def _ranked(edge_index: Tensor, nodes: int, parts: tuple[_Part, _Part, _Part], f
         sources = source.unsqueeze(1).expand_as(targets)
         asked.append((torch.stack([sources.reshape(-1), targets.reshape(-1)]), labels.reshape(-1)))
     return asked
-
-
-def other_targets(edge_index: Tensor, num_nodes: int, source: Tensor, rng: np.random.Generator) -> Tensor:
-    """(P,) for every source a uniform node that is neither itself nor one that it has an edge to.
-
-    Args:
-        edge_index: (2, E) edges.
-        num_nodes: nodes of the graph.
-        source: (P,) nodes.
-        rng: source of randomness.
-
-    Raises:
-        UserError: a node has an edge to every other one.
-    """
-    linked = np.sort((edge_index[0] * num_nodes + edge_index[1]).numpy())
-    out_degree = torch.bincount(edge_index[0], minlength=num_nodes)
-    if len(source) and int(out_degree[source].max()) >= num_nodes - 1:
-        raise UserError("a node is linked with every other one: there is no other target to draw for it.")
-    source_node = source.numpy()
-    drawn = np.empty_like(source_node)
-    missing = np.arange(len(source_node))
-    while len(missing):
-        drawn[missing] = rng.integers(num_nodes, size=len(missing))
-        code = source_node[missing] * num_nodes + drawn[missing]
-        taken = drawn[missing] == source_node[missing]
-        if len(linked):
-            taken |= linked[np.searchsorted(linked, code).clip(max=len(linked) - 1)] == code
-        missing = missing[taken]
-    return torch.from_numpy(drawn)
-
-
-def unlinked_pairs(edge_index: Tensor, num_nodes: int, count: int, rng: np.random.Generator) -> Tensor:
-    """(2, count) pairs of different nodes, uniform over the pairs with no edge between them, repetitions possible.
-
-    Args:
-        edge_index: (2, E) edges; no pair is drawn that is one, in this direction.
-        num_nodes: nodes of the graph.
-        count: number of pairs.
-        rng: source of randomness.
-
-    Raises:
-        UserError: the graph has an edge between any two nodes.
-    """
-    linked = np.unique((edge_index[0] * num_nodes + edge_index[1]).numpy())
-    if len(linked) >= num_nodes * (num_nodes - 1):
-        raise UserError(f"all {num_nodes} nodes are linked with each other: there are no unlinked pairs to draw.")
-    kept: list[np.ndarray] = []
-    missing = count
-    while missing:
-        code = rng.integers(num_nodes * num_nodes, size=missing)
-        position = np.searchsorted(linked, code).clip(max=max(len(linked) - 1, 0))
-        free = code // num_nodes != code % num_nodes
-        if len(linked):
-            free &= linked[position] != code
-        kept.append(code[free])
-        missing -= int(free.sum())
-    pairs = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
-    return torch.from_numpy(np.stack([pairs // num_nodes, pairs % num_nodes]))
 
 
 def _pairs(part: _Part, name: str, folder: Path) -> Tensor:

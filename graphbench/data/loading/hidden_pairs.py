@@ -29,7 +29,8 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
     seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
     if not bool(seen.any()):
         return store
-    if store.pe or store.edge_pe or store.pair_pe or store.computed or store.pairs is not None:
+    computed = (store.pe, store.edge_pe, store.pair_pe, store.computed, store.pairs is not None, store.hops is not None)
+    if any(computed):
         raise ValueError(
             f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
             "the nodes were computed with them; leave those edges out of the data, or use no encodings"

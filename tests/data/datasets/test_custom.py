@@ -226,6 +226,51 @@ def test_classes_without_an_example_are_named(tmp_path: Path, caplog: pytest.Log
     assert "no example has class 0, 2: " in caplog.text
 
 
+PAIRS: dict[str, Any] = {
+    "edge_label_index": torch.tensor([[0, 1, 0], [1, 1, 0]]),
+    "edge_label": torch.tensor([1, 0, 2]),
+}
+
+
+def test_pairs_of_nodes_have_the_targets(tmp_path: Path) -> None:
+    alone = _load(tmp_path, _graph([0], **PAIRS), task="edge", transductive=True)
+    assert alone.num_examples == 3
+    assert (alone.card.task, alone.card.out_dim, alone.card.metric) == ("edge", 3, "accuracy")
+    asked = alone.store.edge_sets["label"]
+    assert asked.index.tolist() == PAIRS["edge_label_index"].tolist()
+    assert alone.store.y.tolist() == [1, 0, 2]
+    regression = _load(tmp_path, [_graph([0], **PAIRS)] * 2, task="edge", task_type="regression")
+    assert regression.num_examples == 2  # of several graphs, graphs are the examples
+    assert regression.store.y.tolist() == [[1.0], [0.0], [2.0]] * 2
+    assert regression.store.gather([1]).edge_sets["label"].index.tolist() == asked.index.tolist()
+    graph = Data(x=torch.ones(3, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    links = _load(tmp_path, graph, task="link_pred", transductive=True)
+    assert (links.card.metric, links.card.out_dim, links.num_examples) == ("auc", 1, 2)
+    assert links.store.y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "changes", "message"),
+    [
+        ({}, {"task": "edge"}, r"the graphs ask about no pairs of nodes \('edge_label_index'\)"),
+        ({"edge_label_index": PAIRS["edge_label_index"]}, {"task": "edge"}, r"the graphs have no targets 'edge_label'"),
+        (PAIRS, {"task": "edge", "transductive": False}, r"the pairs of one graph: set dataset.transductive to true"),
+        (PAIRS | {"edge_label": torch.ones(2)}, {"task": "link_pred"}, r"has 3 pairs .* and 'edge_label' of shape"),
+        (PAIRS | {"edge_label": torch.tensor([1, 0, -2])}, {"task": "edge"}, r"'edge_label' of pair 2 is -2"),
+        (PAIRS | {"edge_label": torch.ones(3) / 2}, {"task": "edge"}, r"one whole number per example, 'edge_label' is"),
+        (
+            PAIRS | {"edge_label_index": torch.tensor([[0, 1, 0], [1, 1, 2]])},
+            {"task": "edge"},
+            r"graph 0 has 2 nodes, but a pair \(edge_label_index\) \[0, 2\]",
+        ),
+        (PAIRS | {"edge_label_index": torch.ones(3)}, {"task": "edge"}, r"edge_label_index of graph 0 must have shape"),
+    ],
+)  # fmt: skip
+def test_pairs_that_do_not_fit(tmp_path: Path, fields: dict[str, Any], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _load(tmp_path, _graph([0, 1], **fields), **({"transductive": True} | changes))
+
+
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
     roots = Roots(tmp_path, (), tmp_path / "cache")
     (tmp_path / "text.pt").write_text("hello")
@@ -251,8 +296,8 @@ def test_arguments_that_contradict_each_other() -> None:
         _family()
     with pytest.raises(ValueError, match="received both"):
         _family(path="a", function="b:c")
-    with pytest.raises(ValueError, match="task must be one of graph, node; received"):
-        _family(path="a", task="edge")
+    with pytest.raises(ValueError, match="task must be one of graph, node, edge, link_pred; received"):
+        _family(path="a", task="edges")
     assert _family(path="a", transductive=True).transductive is False  # graph tasks, as in GraphGPS
 
 

@@ -9,7 +9,7 @@ import torch
 from graphbench import registry
 from graphbench.data.datasets import ogb_link
 from graphbench.data.datasets.ogb import OGB
-from graphbench.data.datasets.ogb_link import OGBLink, _Facts, other_targets, unlinked_pairs
+from graphbench.data.datasets.ogb_link import OGBLink, _Facts
 from graphbench.data.files.roots import Roots
 from graphbench.errors import UserError
 from tests import raw_files
@@ -54,18 +54,6 @@ def test_pairs_are_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert label == 0
         assert source != target
         assert (source, target) not in edges
-
-
-def test_unlinked_pairs_are_uniform_over_what_is_left() -> None:
-    edges = torch.tensor([[0, 1, 2, 2], [1, 0, 0, 1]])
-    pairs = unlinked_pairs(edges, 3, 4000, np.random.default_rng(0))
-    free, counts = np.unique(pairs.T.numpy(), axis=0, return_counts=True)
-    assert free.tolist() == [[0, 2], [1, 2]]
-    assert abs(counts[0] - 2000) < 150
-    assert unlinked_pairs(torch.empty(2, 0, dtype=torch.int64), 3, 5, np.random.default_rng(0)).shape == (2, 5)
-    everything = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(UserError, match="all 2 nodes are linked"):
-        unlinked_pairs(everything, 2, 1, np.random.default_rng(0))
 
 
 def test_binary_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,17 +110,6 @@ def test_every_citation_is_followed_by_its_candidates(tmp_path: Path, monkeypatc
     assert [target for _, target, label in asked["train"] if label] == TRAIN[:, 1].tolist()
     directed = OGB("ogbl-citation2", undirected=False).load(Roots(tmp_path, (), tmp_path / "cache"))
     assert directed.store.gather([0]).edge_index.T.tolist() == TRAIN.tolist()
-
-
-def test_other_targets_are_uniform_over_what_is_left() -> None:
-    edges = torch.tensor([[0, 0, 1], [1, 2, 0]])
-    drawn = other_targets(edges, 5, torch.tensor([0] * 3000 + [1] * 3000), np.random.default_rng(0))
-    values, counts = drawn[:3000].unique(return_counts=True)
-    assert values.tolist() == [3, 4]
-    assert abs(int(counts[0]) - 1500) < 150
-    assert drawn[3000:].unique().tolist() == [2, 3, 4]
-    with pytest.raises(UserError, match="linked with every other one"):
-        other_targets(torch.tensor([[0], [1]]), 2, torch.tensor([0]), np.random.default_rng(0))
 
 
 def test_missing_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
