@@ -293,10 +293,12 @@ def attention_of(
         also: names that the caller knows besides, for messages.
 
     Raises:
-        TypeError: neither a name nor an attention of this package.
+        TypeError: neither a name nor an attention of this package, or options of one that is given.
         UserError: no attention has this name.
     """
     if isinstance(given, PlainAttention):
+        if options:
+            raise TypeError(f"{what} is an attention that has its arguments: {', '.join(options)} would change nothing")
         return given
     if not isinstance(given, str):
         raise TypeError(

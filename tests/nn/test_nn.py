@@ -277,9 +277,14 @@ def test_a_block_has_the_attention_that_it_is_given() -> None:
     torch.testing.assert_close(again(x, edge_index, batch), block.eval()(x, edge_index, batch))
     again.reset_parameters()
     assert not torch.equal(again(x, edge_index, batch), block(x, edge_index, batch))
-    for make, argument in ((graphbench.nn.GPSBlock, "attention"), (graphbench.nn.GPSConv, "attn_type")):
+    for make, argument, options in (
+        (graphbench.nn.GPSBlock, "attention", "attention_options"),
+        (graphbench.nn.GPSConv, "attn_type", "attn_kwargs"),
+    ):
         with pytest.raises(TypeError, match=f"{argument} must be a name or an attention of .*Linear; .*PlainAttention"):
             make(DIM, None, **{argument: torch.nn.Linear(2, 2)})
+        with pytest.raises(TypeError, match=f"{argument} is an attention that has its arguments: lam would change"):
+            make(DIM, None, **{argument: attention, options: {"lam": 1}})
 
 
 def test_exphormer_in_blocks() -> None:
