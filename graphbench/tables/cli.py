@@ -284,7 +284,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--baseline",
         metavar="LABEL",
-        help="row that the others are tested against; with --models also a folder",
+        help="row that the others are tested against (in a row, or a star where --rows has none); with --models "
+        "also a folder",
     )
     parser.add_argument(
         "--best_of_grid", action="store_true", help="with --sweep: one row per grid, its best point on validation"
@@ -323,8 +324,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             raise unknown("kind of row", row, ROWS, "--rows")
     if options.max_columns < 1:
         parser.error(f"--max_columns must be at least 1, got {options.max_columns}")
-    if rows != ROWS and ("baseline" in rows) != bool(options.baseline):
-        parser.error("--rows baseline needs --baseline LABEL, which is compared in that row alone")
+    if rows != ROWS and "baseline" in rows and not options.baseline:
+        parser.error("--rows baseline needs --baseline LABEL")
     options.layout = layout = Layout(rows, options.max_columns, options.bare)
     if (options.percent or options.digits is not None or layout != Layout()) and not (options.sweep or options.models):
         parser.error("--rows, --percent, --digits, --max_columns and --bare need --sweep FILE or --models")

@@ -47,6 +47,7 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
         "difference_sd": "" if comparison is None or comparison.deviations is None else comparison.deviations,
         "status": cell.status,
         "p_value": "" if cell.p_value is None else cell.p_value,
+        "corrected_p": "" if cell.corrected_p is None else cell.corrected_p,
         "parameters": facts.params[1] if facts.params else "",
         "seconds_per_epoch": "" if facts.seconds is None else facts.seconds,
         "peak_memory_mib": "" if facts.memory is None else facts.memory / 2**20,

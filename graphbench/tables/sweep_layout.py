@@ -12,7 +12,6 @@ from graphbench.runs.aggregate import Mean
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.doubts import APPROXIMATE
 from graphbench.tables.provenance import Provenance
-from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_notes import sweep_notes
 from graphbench.tables.sweep_table import Cell, Column, SweepTable
 from graphbench.tables.text_table import TextCell, TextTable
@@ -20,6 +19,8 @@ from graphbench.tables.text_table import TextCell, TextTable
 EMPTY = TextCell("")
 ROWS = ("measured", "published", "difference", "status", "baseline")
 """Kinds of rows that a model may have; the measured one always stands first."""
+STAR = "*"
+"""After a mean that differs from the baseline's, where no row says so."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Layout:
 def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]:
     """Rows per model: measured; published and difference where a table is named; the test against the baseline.
 
+    Without a row ``baseline``, means that differ from the baseline's have a star.
+
     Where all models have one row, there is no column that names the kind of row, and no rule between rows.
     More than ``layout.max_columns`` columns are spread evenly over several tables.
     """
@@ -57,6 +60,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
     ]
     alone = all(len(group) == 1 for groups in groups_of for group in groups)
     words = ["model"] if alone else ["model", ""]
+    starred = STAR if "baseline" not in layout.rows else ""
     tables = []
     for number, (columns, groups) in enumerate(zip(spread, groups_of, strict=True), 1):
         last = number == parts
@@ -66,7 +70,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
                 groups=[[[row[0], *row[2:]] for (row,) in groups]] if alone else groups,
                 title=title if number == 1 else f"{table.name}, continued",
                 name=table.name if number == 1 else f"{table.name}-{number}",
-                notes=[*sweep_notes(table), *(_remarks(table, runs) if layout.bare else [])] if last else [],
+                notes=[*sweep_notes(table, starred), *(_remarks(table, runs) if layout.bare else [])] if last else [],
                 left=len(words),
                 explains_marks=marked and last,
             )
@@ -109,7 +113,8 @@ def _group(
     table: SweepTable, columns: Sequence[Column], label: str, usual: int, layout: Layout
 ) -> list[list[TextCell]]:
     cells = [(column, table.cells.get((label, column.name))) for column in columns]
-    measured = [_measured(column, cell, usual) for column, cell in cells]
+    starred = "baseline" not in layout.rows
+    measured = [_measured(column, cell, usual, starred) for column, cell in cells]
     rows = {"measured": ("measured", [TextCell(cell.text) for cell in measured] if layout.bare else measured)}
     if any(cell and cell.published for _, cell in cells):
         compared = [cell if cell and (cell.comparison or cell.stale) else None for _, cell in cells]
@@ -125,12 +130,13 @@ def _group(
     return [[name, TextCell(kind), *texts] for name, (kind, texts) in zip(first, shown)]
 
 
-def _measured(column: Column, cell: Cell | None, usual: int) -> TextCell:
+def _measured(column: Column, cell: Cell | None, usual: int, starred: bool) -> TextCell:
     if cell is None:
         return EMPTY
     if cell.measured is None:
         return TextCell(cell.status)
-    return TextCell(_format(cell.measured, column.digits), cell.rank, _runs(cell, cell.measured.n, usual))
+    text = _format(cell.measured, column.digits) + (STAR if starred and cell.differs else "")
+    return TextCell(text, cell.rank, _runs(cell, cell.measured.n, usual))
 
 
 def _format(measured: Mean, digits: int) -> str:
@@ -170,5 +176,5 @@ def _against(cell: Cell | None) -> TextCell:
         return EMPTY
     if cell.p_value is None:
         return TextCell("-")
-    words = (" better" if cell.better else " worse") if cell.p_value < SIGNIFICANT else ""
+    words = (" better" if cell.better else " worse") if cell.differs else ""
     return TextCell(("p < 0.001" if cell.p_value < 0.001 else f"p = {cell.p_value:.3f}") + words)

@@ -12,8 +12,13 @@ from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, SweepTable
 
 
-def sweep_notes(table: SweepTable) -> list[str]:
-    """Sentences that explain marks, name what is missing and what in a column is not of one kind."""
+def sweep_notes(table: SweepTable, star: str = "") -> list[str]:
+    """Sentences that explain marks, name what is missing and what in a column is not of one kind.
+
+    Args:
+        table: table.
+        star: mark of means that differ from the baseline's; empty where a row says so.
+    """
     trials = trials_note(cell.result.config for cell in table.cells.values())
     searched = [cell for cell in table.cells.values() if cell.result.runs and is_searched(cell.result.config)]
     if searched:
@@ -22,10 +27,10 @@ def sweep_notes(table: SweepTable) -> list[str]:
         )
     code = plug_in_notes((cell.spec.name, cell.result.runs) for cell in table.cells.values()) + _versions(table)
     code += copy_notes((str(cell.spec.records), cell.result) for cell in table.cells.values())
-    return [*table.notes, *_legend(table), *_missing(table), *_inconsistencies(table), *code, *trials]
+    return [*table.notes, *_legend(table, star), *_missing(table), *_inconsistencies(table), *code, *trials]
 
 
-def _legend(table: SweepTable) -> list[str]:
+def _legend(table: SweepTable, star: str) -> list[str]:
     notes = []
     if table.published is not None:
         unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
@@ -48,10 +53,13 @@ def _legend(table: SweepTable) -> list[str]:
     doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
     notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
     if table.baseline is not None:
+        tests = sum(cell.p_value is not None for cell in table.cells.values())
+        test = "two-sided t-test over the runs, paired where both have the same several splits, else Welch's"
+        corrected = f"p < {SIGNIFICANT} after Holm's correction for {tests} comparison{'' if tests == 1 else 's'}"
         notes.append(
-            f"against {table.baseline}: two-sided t-test over the runs, paired where both have the same several "
-            "splits, else Welch's, not corrected for the number of comparisons; better or worse where "
-            f"p < {SIGNIFICANT}."
+            f"{star}: better or worse than {table.baseline}, {corrected}; {test}."
+            if star
+            else f"against {table.baseline}: {test}; better or worse where {corrected}."
         )
     return notes
 

@@ -18,7 +18,7 @@ from graphbench.runs.aggregate import Aggregate, Mean, aggregate
 from graphbench.runs.identity import RunIdentity
 from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.tables.doubts import approximation_text, doubts
-from graphbench.tables.significance import Comparison, Verdict, compare, paired, welch
+from graphbench.tables.significance import SIGNIFICANT, Comparison, Verdict, compare, holm, paired, welch
 
 MAX_RANK = 3
 
@@ -48,6 +48,7 @@ class Cell:
         rank: 1, 2 or 3 in its column, equals share one; never the last.
         p_value: two-sided t-test against the baseline in the same column, paired where both have the same different
             splits, else Welch's; None where it cannot be made.
+        corrected_p: ``p_value`` corrected for the number of tests of the table (:func:`.significance.holm`).
         better: whether it is better than the baseline; None without a p-value.
         validation: mean on validation of the metric that ``measured`` has.
     """
@@ -59,8 +60,14 @@ class Cell:
     comparison: Comparison | None = None
     rank: int | None = None
     p_value: float | None = None
+    corrected_p: float | None = None
     better: bool | None = None
     validation: Mean | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is better or worse than the baseline, significantly."""
+        return self.corrected_p is not None and self.corrected_p < SIGNIFICANT
 
     @property
     def status(self) -> Status:
@@ -229,6 +236,9 @@ def _compared(
     for column, members in _columns(cells, number_format):
         columns.append(column)
         compared |= {(cell.spec.label, column.name): cell for cell in _compare_column(column, members, baseline)}
+    tested = {key: cell.p_value for key, cell in compared.items() if cell.p_value is not None}
+    for key, corrected in zip(tested, holm([*tested.values()]), strict=True):
+        compared[key] = replace(compared[key], corrected_p=corrected)
     return columns, compared
 
 

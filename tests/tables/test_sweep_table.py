@@ -16,9 +16,9 @@ from graphbench.errors import UserError
 from graphbench.published.scales import METRICS
 from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import Score
-from graphbench.tables.significance import compare, welch
+from graphbench.tables.significance import compare, holm, welch
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_layout import details_table, main_tables
+from graphbench.tables.sweep_layout import Layout, details_table, main_tables
 from graphbench.tables.sweep_table import Cell
 from graphbench.tables.text_table import latex, markdown
 from tests.tables.hand_written import Sweep
@@ -150,10 +150,42 @@ def test_the_baseline_is_tested_against_in_every_column(sweep: Sweep) -> None:
     p = ttest_ind(near, bad, equal_var=False).pvalue
     assert against == [["p < 0.001 better", "p < 0.001 worse"], [f"p = {p:.3f}", ""], ["-", ""]]
     assert "GCN" in rows
-    assert "not corrected for the number of comparisons" in sweep.text("GCN")
+    assert "better or worse where p < 0.05 after Holm's correction for 3 comparisons" in sweep.text("GCN")
+    corrected = [_cell(sweep, label, baseline="GCN").corrected_p for label in ("same", "once")]
+    assert corrected == [pytest.approx(p), None]  # the largest of three
     assert _cell(sweep, "GCN", baseline="GCN").p_value is None
     with pytest.raises(UserError, match=r"--baseline: unknown label of mini 'GNC'. Did you mean 'GCN'"):
         sweep.table("GNC")
+
+
+def test_a_star_says_what_differs_where_no_row_does(sweep: Sweep) -> None:
+    sweep.runs("GCN", 0.70, 0.71, 0.72)
+    sweep.runs("ours", 0.90, 0.91, 0.92)
+    sweep.runs("same", 0.70, 0.72, 0.71)
+    table = sweep.table("GCN")
+    [shown] = main_tables(table, Layout(rows=("measured",), bare=True))
+    assert [[cell.text for cell in row] for row in shown.rows] == [
+        ["GCN", "0.7100 ± 0.0100"],
+        ["ours", "0.9100 ± 0.0100*"],
+        ["same", "0.7100 ± 0.0100"],
+    ]
+    assert any(
+        note.startswith("*: better or worse than GCN, p < 0.05 after Holm's correction for 2") for note in shown.notes
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_holm_s_correction_is_the_step_down_procedure(count: int) -> None:
+    """A hypothesis falls at level a while all smaller p-values do: p(k) < a / (m - k + 1)."""
+    p_values = np.random.default_rng(count).random(count) ** 4
+    corrected = holm(p_values.tolist())
+    for level in (0.001, 0.01, 0.05, 0.3, 0.99):
+        falls = np.zeros(count, dtype=bool)
+        for rank, number in enumerate(np.argsort(p_values)):
+            if p_values[number] >= level / (count - rank):
+                break
+            falls[number] = True
+        assert (np.array(corrected) < level).tolist() == falls.tolist()
 
 
 def test_what_is_missing_is_named(sweep: Sweep) -> None:
