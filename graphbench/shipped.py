@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -39,11 +38,21 @@ def configuration(name: str | Path) -> Path:
     return path
 
 
-def command(word: str) -> list[str]:
-    """Call of a command of :mod:`graphbench.console`: as this process was called; scripts work uninstalled, too."""
-    if root() != _PACKAGE.parent or sys.argv[0].startswith("graphbench "):
-        return ["graphbench", word]
-    return ["python", "main.py"] if word == "train" else ["python", f"scripts/{word}.py"]
+def beside(folder: Path, name: str) -> Path:
+    """The file that a file in ``folder`` names: one relative to it, else a shipped one.
+
+    Args:
+        folder: of the file that names it.
+        name: a path, or what :func:`configuration` takes.
+
+    Returns:
+        An existing file; ``folder / name`` where there is neither.
+    """
+    own = folder / name
+    if own.is_file():
+        return own
+    found = root() / name if name.startswith("configs/") else configuration(name)
+    return found if found.is_absolute() else own
 
 
 def configurations() -> list[Path]:

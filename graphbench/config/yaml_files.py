@@ -127,11 +127,7 @@ def read_file(
         for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
             if not isinstance(base, str):
                 raise UserError(f"{base_where}: _base_ takes file names, received {base!r}.")
-            file = path.parent / base
-            if not file.exists():  # a shipped one, by its place or by name as on the command line
-                named = shipped.root() / base if base.startswith("configs/") else shipped.configuration(base)
-                file = named if named.is_absolute() else file
-            read_file(file, leaves, whole, (*including, resolved), base_where)
+            read_file(shipped.beside(path.parent, base), leaves, whole, (*including, resolved), base_where)
     leaves.update(written)
 
 

@@ -126,7 +126,7 @@ def declared_fingerprint(config: Config) -> str | None:
 
 @functools.cache
 def _declared_fingerprints() -> dict[str, str]:
-    """Written by ``scripts/fingerprints.py``."""
+    """Written by ``python -m scripts.fingerprints``."""
     text = resources.files("graphbench.data").joinpath("fingerprints.json").read_text(encoding="utf-8")
     return json.loads(text)
 
