@@ -24,7 +24,7 @@ def configuration(name: str | Path) -> Path:
         An existing file, the first that fits in this order; the path itself where none does or several do.
     """
     path = Path(name)
-    if path.exists() or path.is_absolute():
+    if path.is_file() or path.is_absolute() or not path.name:
         return path
     configs = root() / "configs"
     ending = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")

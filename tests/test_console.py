@@ -208,10 +208,13 @@ def test_names_stand_for_shipped_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert shipped.configuration("lrgb/sfi-pascal") == configs / "lrgb/sfi-pascal.yaml"
     assert shipped.configuration("sgformer-cora") == configs / "nodes/sgformer-cora.yaml"
     assert shipped.configuration("sgformer-table2") == configs / "sweeps/sgformer-table2.yaml"
-    assert shipped.configuration("no-such") == Path("no-such")
+    for name in ("no-such", ".", "", ".."):
+        assert shipped.configuration(name) == Path(name)
     assert shipped.beside(tmp_path, "nodes/sgformer-cora.yaml") == configs / "nodes/sgformer-cora.yaml"
     assert shipped.beside(tmp_path, "configs/quickstart.yaml") == configs / "quickstart.yaml"
     assert shipped.beside(tmp_path, "../no-such.yaml") == tmp_path / "../no-such.yaml"
+    (tmp_path / "quickstart").mkdir()
+    assert shipped.configuration("quickstart") == configs / "quickstart.yaml", "a folder is no configuration"
     (tmp_path / "quickstart.yaml").write_text("seed: 1\n")
     assert shipped.configuration("quickstart.yaml") == Path("quickstart.yaml"), "the user's own file comes first"
     assert shipped.beside(tmp_path, "quickstart.yaml") == tmp_path / "quickstart.yaml"
