@@ -261,6 +261,11 @@ def test_the_wheel_trains_and_shows_results_outside_the_checkout(installed: Path
     assert "quick-sgformer" in listed
     planned = command("sweep", "sgformer-table2", "--dry_run", "--only", "sgformer-cora")
     assert "graphbench train --cfg " in planned.stdout, planned.stderr
+    (tmp_path / "mine.yaml").write_text(
+        "sweep: {name: mine, seeds: 1}\ngroups: [{configs: [sgformer-cora], label: SGFormer}]\n"
+    )
+    assert command("sweep", "mine.yaml", "--dry_run").stdout.startswith("SGFormer | Cora | sgformer-cora | 1 runs")
+    assert "run it in one" in command("bench", "page").stderr
     assert (installed / "graphbench/share/results/published/sgformer_table2.csv").is_file()
     pytest.importorskip("rdkit")
     own = command("train", *write_everything(tmp_path))

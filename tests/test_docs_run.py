@@ -72,7 +72,7 @@ def _arguments(words: list[str]) -> list[str]:
     if word == "tables" and "--sweep" in rest and "--records" not in rest:
         stored = f"results/measured/records/{rest[rest.index('--sweep') + 1]}.jsonl"
         return [word, *rest, "--records", stored if Path(stored).exists() else "results"]
-    return [word, *(each for each in rest if not each.startswith("["))]
+    return [word, *rest]
 
 
 @pytest.fixture(scope="module")

@@ -234,6 +234,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         sizes=dataset.split,
         split_file=config.beside(dataset.split_file) if dataset.split_file else None,
         published=loaded.published,
+        published_files=loaded.card.split_files,
     )
     modes, where = loaded.card.split_modes, config.where("dataset.split_mode")
     splits = make_splits(dataset.split_mode, request, allowed=modes, where=where)
