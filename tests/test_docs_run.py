@@ -46,6 +46,7 @@ GENERATED = ("quickstart", "quickstart-gps")
 OWN = ("rings", "my_task")
 FEWER = {"64": "2", "8": "2"}
 """Shards and processes that prepare a data set."""
+SHORT = ("optim.max_epoch", "2", "print", "file")
 SMALL = (*TINY, "gt.layers", "2", "print", "file")
 
 
@@ -64,7 +65,9 @@ def _arguments(words: list[str]) -> list[str]:
         given = {Path(file).stem for file in train._parse(rest).cfg}
         if given <= set(GENERATED):
             return [word, *rest, *SMALL]
-        return [word, *rest, *([] if given <= set(OWN) or "--dry_run" in rest else ["--dry_run"])]
+        if given <= set(OWN):
+            return [word, *rest, *SHORT]
+        return [word, *rest, *([] if "--dry_run" in rest else ["--dry_run"])]
     if word == "prepare":
         return [word, *(GENERATED[1] if "peptides" in each else FEWER.get(each, each) for each in rest)]
     if word == "sweep" and "--dry_run" not in rest:
@@ -109,7 +112,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("new.pt", "new_graphs.pt", "known_graphs.pt"):
             shutil.copy("my_graphs.pt", name)
         assert console.main(["train", *GENERATED, *SMALL, "--repeat", "2"]) == 0
-        assert console.main(["train", "rings.yaml", "--repeat", "2", "print", "file", "optim.max_epoch", "2"]) == 0
+        assert console.main(["train", "rings.yaml", "--repeat", "2", *SHORT]) == 0
     return folder
 
 
