@@ -17,8 +17,8 @@ it current. The same in a terminal: `graphbench list keys`.
 
 A configuration is one YAML file. `_base_:` names files (relative to it, or shipped ones by name) that are read first;
 `KEY VALUE` pairs on the command line come last. Names may be joined by `+` where the table says so. Integers are
-accepted where a number is expected, `1e-5` is a number, `range(1,17)` is parsed and never evaluated. Anything unknown is
-an error with file, line and the nearest valid name.
+accepted where a number is expected, `1e-5` is a number, `range(1,17)` is parsed and never evaluated. Anything unknown
+is an error with file, line and the nearest valid name.
 """
 COMPONENTS = """## Components and their own keys
 
