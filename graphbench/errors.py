@@ -1,7 +1,7 @@
 """The ways a run ends badly, and the exit code of each.
 
 Anything a user can cause raises :class:`UserError` with one complete message (where, what was received, what is
-allowed, nearest valid name); ``main.py`` prints it without a traceback. Broken invariants of our own stay plain
+allowed, nearest valid name); the command prints it without a traceback. Broken invariants of our own stay plain
 ``assert``/``RuntimeError`` and show their traceback, because then the user is not the one who has to act.
 """
 

@@ -71,7 +71,7 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     try:
         if not source.endswith(".py"):
             if str(Path.cwd()) not in sys.path:
-                sys.path.append(str(Path.cwd()))  # the command graphbench, other than main.py, lies elsewhere
+                sys.path.append(str(Path.cwd()))  # the command graphbench lies elsewhere
             file = lies_in or _file_of(source)
             if file is not None:
                 _places.add(file.parent if file.name == "__init__.py" else file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -25,7 +24,7 @@ def configuration(name: str | Path) -> Path:
         An existing file, the first that fits in this order; the path itself where none does or several do.
     """
     path = Path(name)
-    if path.exists() or path.is_absolute():
+    if path.is_file() or path.is_absolute() or not path.name:
         return path
     configs = root() / "configs"
     ending = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
@@ -39,11 +38,21 @@ def configuration(name: str | Path) -> Path:
     return path
 
 
-def command(word: str) -> list[str]:
-    """Call of a command of :mod:`graphbench.console`: as this process was called; scripts work uninstalled, too."""
-    if root() != _PACKAGE.parent or sys.argv[0].startswith("graphbench "):
-        return ["graphbench", word]
-    return ["python", "main.py"] if word == "train" else ["python", f"scripts/{word}.py"]
+def beside(folder: Path, name: str) -> Path:
+    """The file that a file in ``folder`` names: one relative to it, else a shipped one.
+
+    Args:
+        folder: of the file that names it.
+        name: a path, or what :func:`configuration` takes.
+
+    Returns:
+        An existing file; ``folder / name`` where there is neither.
+    """
+    own = folder / name
+    if own.is_file():
+        return own
+    found = root() / name if name.startswith("configs/") else configuration(name)
+    return found if found.is_absolute() else own
 
 
 def configurations() -> list[Path]:

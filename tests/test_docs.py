@@ -58,18 +58,23 @@ def _anchors(path: Path) -> set[str]:
 
 
 def _commands() -> list[tuple[Path, list[str]]]:
-    """Every line of a shell block, continuations joined, comments left out."""
+    """Every line of a shell block, continuations joined, comments and variables in front left out."""
     found = []
     for path in GUIDES:
-        for block in re.findall(r"```(?:bash|sh)?\n(.*?)```", path.read_text(), re.DOTALL):
-            for line in block.replace("\\\n", " ").splitlines():
-                words = shlex.split(line, comments=True) if line.startswith(("python ", "bash ", "graphbench ")) else []
-                if words and words[0] == "graphbench":
-                    found.append((path, words))
-                    continue
-                if words[1:] and words[1].startswith(("main.py", "scripts/")):
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.replace("\\\n", " ").splitlines() if language in ("bash", "sh") else ():
+                words = list(itertools.dropwhile(_is_variable, _words(line)))
+                if words[:1] == ["graphbench"] or (words[1:] and words[1].startswith(("main.py", "scripts/"))):
                     found.append((path, [expanded for word in words for expanded in _braces(word)]))
     return found
+
+
+def _words(line: str) -> list[str]:
+    return shlex.split(line, comments=True) if re.match(r"(\w+=\S+ )*(python|bash|graphbench) ", line) else []
+
+
+def _is_variable(word: str) -> bool:
+    return re.match(r"\w+=", word) is not None
 
 
 def _braces(word: str) -> list[str]:
@@ -91,10 +96,17 @@ def test_commands_name_what_exists(path: Path, words: list[str]) -> None:
     if words[0] == "graphbench":
         assert words[1] in (*console.COMMANDS, "completion"), words
         if words[1] in ("train", "check"):
-            options = cli._parse(words[2:]) if words[1] == "train" else None
-            files = options.cfg if options else [str(shipped.configuration(words[2]))]
-            for file in files:
-                load_config(file, options.overrides if options else words[3:])
+            options = cli._parse([word for word in words[2:] if word not in ("--measure", "--contract")])
+            for file in options.cfg:
+                if "*" in file:
+                    assert list(ROOT.glob(file)), words
+                elif Path(file).is_absolute():  # shipped; others the reader has, or a block of the guide
+                    load_config(file, options.overrides)
+                else:
+                    assert file.endswith(".yaml"), words
+        for before, name in itertools.pairwise(words[1:]):
+            if before in ("--sweep", "sweep"):
+                assert shipped.configuration(name).is_absolute() or name.startswith(CREATED), words
         return
     files = [word for word in words[1:] if re.fullmatch(r"[\w./*-]+\.(yaml|py|sh)", word)]
     for word in files:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphbench import build_model, console, registry
+from graphbench.commands import train
 from graphbench.config import load_config
 from graphbench.factory.batch_dependence import TOLERANCE, batch_dependence
 from graphbench.runs.records import record_source
@@ -28,21 +29,24 @@ WITH_COMMANDS = sorted({path for path, _ in COMMANDS} & set(PAGES))
 ELSEWHERE = {
     "bash scripts/run.sh": "test_reproduce.py",
     "bash scripts/test.sh": "this suite",
-    "bash scripts/reproduce.sh": "test_reproduce.py",
-    "python scripts/plots.py surrogate": "plots/test_surrogate.py",
-    "python scripts/plots.py decay": "plots/test_decay.py",
-    "python scripts/plots.py layers": "plots/test_layers.py",
-    "python scripts/plots.py focal": "plots/test_focal.py",
-    "python scripts/sweep.py configs/sweeps/sgformer-table2.yaml --launcher ray": "sweeps/test_ray.py",
-    "python scripts/sweep.py configs/sweeps/sgformer-table2.yaml --launcher slurm": "sweeps/test_slurm.py",
+    "graphbench reproduce": "commands/test_reproduce.py",
+    "graphbench plots surrogate": "plots/test_surrogate.py",
+    "graphbench plots decay": "plots/test_decay.py",
+    "graphbench plots layers": "plots/test_layers.py",
+    "graphbench plots focal": "plots/test_focal.py",
+    "graphbench plots scaling": "plots/test_scaling.py",
+    "graphbench export results/rings/0 --out rings-compiled": "predict/test_program.py",
+    "graphbench sweep sgformer-table2 --launcher ray": "sweeps/test_ray.py",
+    "graphbench sweep sgformer-table2 --launcher slurm": "sweeps/test_slurm.py",
 }
 """Beginnings of commands that other tests run, on runs and clusters of their own."""
 STORED = {"sgformer-cora": "sgformer-table2", "gcn-cora": "sgformer-table2", "gps-nci1": "first-results"}
 """Runs that a reader has trained by then -> the records of them that are stored."""
-GENERATED = ("configs/quickstart.yaml", "configs/quickstart-gps.yaml", "quickstart")
-OWN = ("rings.yaml", "my_task.yaml")
+GENERATED = ("quickstart", "quickstart-gps")
+OWN = ("rings", "my_task")
 FEWER = {"64": "2", "8": "2"}
 """Shards and processes that prepare a data set."""
+SHORT = ("optim.max_epoch", "2", "print", "file")
 SMALL = (*TINY, "gt.layers", "2", "print", "file")
 
 
@@ -56,24 +60,22 @@ def _elsewhere(words: list[str]) -> bool:
 
 def _arguments(words: list[str]) -> list[str]:
     """For the command ``graphbench``, shortened."""
-    if words[0] == "graphbench":
-        word, rest = words[1], words[2:]
-    else:
-        word = {"main.py": "train", "scripts/pack_records.py": "pack"}.get(words[1], Path(words[1]).stem)
-        rest = words[2:]
+    word, rest = words[1], words[2:]
     if word == "train":
-        given = [each for each in rest if each in GENERATED or each.endswith((".yaml", "*"))]
-        if not given or set(given) <= set(GENERATED):
+        given = {Path(file).stem for file in train._parse(rest).cfg}
+        if given <= set(GENERATED):
             return [word, *rest, *SMALL]
-        return [word, *rest, *([] if set(given) <= set(OWN) or "--dry_run" in rest else ["--dry_run"])]
+        if given <= set(OWN):
+            return [word, *rest, *SHORT]
+        return [word, *rest, *([] if "--dry_run" in rest else ["--dry_run"])]
     if word == "prepare":
         return [word, *(GENERATED[1] if "peptides" in each else FEWER.get(each, each) for each in rest)]
     if word == "sweep" and "--dry_run" not in rest:
         return [word, *rest, "--dry_run"]
     if word == "tables" and "--sweep" in rest and "--records" not in rest:
-        sweep = Path(rest[rest.index("--sweep") + 1]).stem
-        return [word, *rest, "--records", f"results/measured/records/{sweep}.jsonl"]
-    return [word, *(each for each in rest if not each.startswith("["))]
+        stored = f"results/measured/records/{rest[rest.index('--sweep') + 1]}.jsonl"
+        return [word, *rest, "--records", stored if Path(stored).exists() else "results"]
+    return [word, *rest]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my_graphs.py").write_text(function)
     (folder / "my_split.json").write_text(_blocks(custom, "json")[0])
     [search] = [block for block in _blocks(ROOT / "docs/sweeps.md", "yaml") if "search:" in block]
-    (folder / "my-search.yaml").write_text(search.replace("../nodes", "configs/nodes"))
+    (folder / "my-search.yaml").write_text(search)
     for place in ("path/to", "your/old/GraphGPS"):
         (folder / place).mkdir(parents=True)
         old = f"_base_: {ROOT}/configs/gnnbench/gps-zinc.yaml\n"
@@ -109,8 +111,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exec(compile(made, "docs/custom-data.md", "exec"), {})
         for name in ("new.pt", "new_graphs.pt", "known_graphs.pt"):
             shutil.copy("my_graphs.pt", name)
-        assert console.main(["train", "--cfg", *GENERATED[:2], *SMALL, "--repeat", "2"]) == 0
-        assert console.main(["train", "rings.yaml", "--repeat", "2", "print", "file", "optim.max_epoch", "2"]) == 0
+        assert console.main(["train", *GENERATED, *SMALL, "--repeat", "2"]) == 0
+        assert console.main(["train", "rings.yaml", "--repeat", "2", *SHORT]) == 0
     return folder
 
 

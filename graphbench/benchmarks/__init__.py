@@ -1,4 +1,4 @@
-"""Benchmarks against other implementations (scripts/bench.py); a benchmark is no test, and no test runs one.
+"""Benchmarks against other implementations (``graphbench bench``); a benchmark is no test, and no test runs one.
 
 A module has ``run(device) -> list[Case]``, or ``run()`` where a GPU has no part, and is named in
 :mod:`graphbench.benchmarks.cli`. Both sides are checked to compute the same before they are timed, and are timed in

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphbench import shipped
 from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
@@ -43,6 +44,9 @@ HOST_BENCHMARKS = ("batching", "encodings", "large_graph", "out_of_core", "peers
 PAGE = "page"
 """Runs what docs/performance.md shows, and writes it (:mod:`graphbench.benchmarks.page`)."""
 
+STORED = ("large_graph", "out_of_core", PAGE)
+"""Hours of measuring that end in a page of docs/: only a checkout has it."""
+
 
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--groups", nargs="+", default=(), metavar="NAME", help=f"{PAGE}: measure these, and only these"
     )
     options = parser.parse_args(arguments)
+    if options.name in STORED and not (shipped.root() / "docs").is_dir():
+        raise UserError(f"bench {options.name} writes its numbers into docs/ of a checkout: run it in one.")
     if options.name != PAGE:
         _report(options.name, options)
         return 0

@@ -1,6 +1,6 @@
 """Seconds and peak memory of an epoch against the size of a graph, of several models: see docs/large-graphs.md.
 
-``python scripts/bench.py large_graph`` measures graphs of 1 and 10 million nodes, and one of 100 million whose files
+``graphbench bench large_graph`` measures graphs of 1 and 10 million nodes, and one of 100 million whose files
 are larger than the limit, each model in a fresh process (:mod:`graphbench.benchmarks.large_graph_epoch`). Resident
 memory is held against the limit; at 100 million nodes it is the memory that the system cannot take back (anonymous
 pages): mapped files stay resident only while there is room. ``--memory-limit 6`` leaves no more room than that

@@ -1,6 +1,6 @@
 """docs/large-graphs.md: what ogbn-papers100M and PCQM4Mv2 will cost, from what generated fractions of them cost here.
 
-``python scripts/bench.py out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
+``graphbench bench out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
 fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in
 ``results/measured/benchmarks/out-of-core.json``, and writes page and plot. Times are those of the processor. Other
 fractions, in steps (1:10 takes 20 GiB of FOLDER and of $TMPDIR), the same command until it exits with 0::

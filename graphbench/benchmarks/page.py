@@ -1,6 +1,6 @@
 """docs/performance.md: what the benchmarks of the CPU found, with a plot per group, hardware and date.
 
-``scripts/bench.py page`` measures one group after the other, keeps the numbers in
+``graphbench bench page`` measures one group after the other, keeps the numbers in
 ``results/measured/benchmarks/performance.json``, and writes everything behind the heading :data:`HEADING` anew after
 each; what stands above is written by hand. A group that was measured today, on this hardware and from this source, is
 kept: the command goes on where it was interrupted.

@@ -28,11 +28,11 @@ def run() -> list[Case]:
     """Cora from dataset.dir or $GRAPHBENCH_DATA."""
     shipped = (str(file.relative_to(ROOT)) for file in (ROOT / "configs").rglob("*.yaml"))
     files = sorted(file for file in shipped if "_base_" not in file)
-    main, first = ("main.py",), ("-m", "graphbench.benchmarks.start_up")
+    train, first = ("-m", "graphbench", "train"), ("-m", "graphbench.benchmarks.start_up")
     return [
-        _case("--help", (*main, "--help"), 0.3),
-        _case("--dry_run of one file", (*main, "--cfg", QUICKSTART, "--dry_run"), 1.5),
-        _case(f"--dry_run of {FILES} files", (*main, "--cfg", *files[:FILES], "--dry_run"), 20.0, runs=1),
+        _case("--help", (*train, "--help"), 0.3),
+        _case("--dry_run of one file", (*train, "--cfg", QUICKSTART, "--dry_run"), 1.5),
+        _case(f"--dry_run of {FILES} files", (*train, "--cfg", *files[:FILES], "--dry_run"), 20.0, runs=1),
         _case("first training batch, Cora", (*first, CORA, "optim.max_epoch", "1"), 1.5),
     ]
 
@@ -59,7 +59,7 @@ class _Leave(Reporter):
 
 
 def until_the_first_batch(path: str, overrides: Sequence[str]) -> None:
-    """Runs ``main.py --cfg PATH`` until the first batch."""
+    """Runs ``graphbench train PATH`` until the first batch."""
     from graphbench.config import load_config
 
     with tempfile.TemporaryDirectory() as folder:

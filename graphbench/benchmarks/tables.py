@@ -25,7 +25,7 @@ REPEATS = 3
 
 
 def run() -> list[Case]:
-    """Both forms of scripts/tables.py."""
+    """Both forms of ``graphbench tables``."""
     with tempfile.TemporaryDirectory() as name:
         specs = write_records(Path(name), MODELS, DATASETS, RUNS)
         folders = [spec.records for spec in specs]

@@ -4,7 +4,7 @@ Every value that was set, with the file and line that set it; ``--all`` has the 
 data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
 epochs in a temporary folder and says how long they took, how much memory they held, and whether graphs of a batch
 change each other's predictions; it needs the data. ``--contract`` checks the layers that come from plug-ins as
-:func:`graphbench.testing.check_layer` does, on random graphs, with the widths and heads of the configuration.
+``graphbench.testing.check_layer`` does, on random graphs, with the widths and heads of the configuration.
 """
 
 from __future__ import annotations

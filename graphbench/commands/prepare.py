@@ -1,6 +1,6 @@
 """Gets data ready ahead of time: ``graphbench prepare NAME... [--dir DIR] [--offline]``.
 
-NAME is a configuration (``configs/lrgb/gps-peptides-func.yaml``): its data set is downloaded, processed, and the
+NAME is a configuration (``gps-peptides-func``, or a file): its data set is downloaded, processed, and the
 encodings that its model reads are computed; or ``format/name`` as in ``dataset.format`` and ``dataset.name``
 (``PyG-ZINC/subset``): downloaded and processed. Runs find all of it in the cache. What is there already is kept, an
 interrupted download goes on where it ended.

@@ -1,4 +1,4 @@
-"""The tables of one paper: ``scripts/reproduce.sh PAPER [--quick] [--jobs N] [--out_dir DIR] [--dry_run]``.
+"""The tables of one paper: ``graphbench reproduce PAPER [--quick] [--jobs N] [--out_dir DIR] [--dry_run]``.
 
 A paper's sweeps are ``configs/sweeps/PAPER-*.yaml``; ``quick-PAPER.yaml`` is a reduced version that takes minutes. Each
 is trained (what is finished is skipped), its table is printed and written to ``DIR/tables/``.

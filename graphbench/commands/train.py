@@ -1,4 +1,4 @@
-"""Trains and evaluates configurations (``graphbench train``, main.py): arguments, messages, exit codes.
+"""Trains and evaluates configurations (``graphbench train``): arguments, messages, exit codes.
 
 0 done; 2 the input is wrong (one message, no traceback); 3 the run failed, state kept; 130 interrupted, state kept.
 """

@@ -165,11 +165,7 @@ def _read_bases(
     for base in bases if isinstance(bases, list) else [] if bases is None else [bases]:
         if not isinstance(base, str):
             raise UserError(f"{where}: _base_ takes file names, received {base!r}.")
-        file = folder / base
-        if not file.exists():  # a shipped one, by its place or by name as on the command line
-            named = shipped.root() / base if base.startswith("configs/") else shipped.configuration(base)
-            file = named if named.is_absolute() else file
-        read_file(file, leaves, whole, including, where)
+        read_file(shipped.beside(folder, base), leaves, whole, including, where)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -151,9 +151,11 @@ def _published(mode: str, request: SplitRequest) -> Splits:
     available = request.published.get(mode, ())
     if not available:
         others = ", ".join(sorted(request.published)) or "none"
+        files = ", ".join(request.published_files.get(mode, ()))
+        remedy = f"Put {files} below dataset.dir or a folder of $GRAPHBENCH_DATA, or choose" if files else "Choose"
         raise UserError(
-            f"split_mode '{mode}': no such split came with the data (published here: {others}). Its files may be "
-            "missing: see datasets/README.md; or choose another split_mode."
+            f"split_mode '{mode}': no such split came with the data (published here: {others}). "
+            f"{remedy} another split_mode."
         )
     if callable(available):
         if request.index:

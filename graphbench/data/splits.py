@@ -144,6 +144,7 @@ class SplitRequest:
             the protocol's default.
         split_file: ``dataset.split_file`` (fixed), see :func:`read_split_file`.
         published: splits that came with the data, by mode.
+        published_files: files that further ones are read from, by mode: what a message names where they are missing.
         folds: folds of cross-validation, which ``make_splits`` takes from the mode.
     """
 
@@ -155,6 +156,7 @@ class SplitRequest:
     sizes: Sequence[Any] | None = None
     split_file: str | Path | None = None
     published: Mapping[str, Published] = field(default_factory=dict)
+    published_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     folds: int = 0
 
 

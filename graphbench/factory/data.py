@@ -126,7 +126,7 @@ def declared_fingerprint(config: Config) -> str | None:
 
 @functools.cache
 def _declared_fingerprints() -> dict[str, str]:
-    """Written by ``scripts/fingerprints.py``."""
+    """Written by ``python -m scripts.fingerprints``."""
     text = resources.files("graphbench.data").joinpath("fingerprints.json").read_text(encoding="utf-8")
     return json.loads(text)
 
@@ -234,6 +234,7 @@ def build_splits(config: Config, loaded: LoadedDataset, seed: int, index: int | 
         sizes=dataset.split,
         split_file=config.beside(dataset.split_file) if dataset.split_file else None,
         published=loaded.published,
+        published_files=loaded.card.split_files,
     )
     modes, where = loaded.card.split_modes, config.where("dataset.split_mode")
     splits = make_splits(dataset.split_mode, request, allowed=modes, where=where)

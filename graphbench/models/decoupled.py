@@ -369,7 +369,7 @@ class H2GCN(Decoupled):
         dropout: ``drop`` above, and of the linear layers.
         rounds: K.
         probabilities: predict softmax(y), to which a cross-entropy applies its own log-softmax once more, so that its
-            gradient stays bounded: SGFormer's release (medium/models.py and main.py), for its tables.
+            gradient stays bounded: SGFormer's release (medium/main.py and models.py), for its tables.
         plain_maps: the two maps of the paper, R_0 = ReLU(pre(X) W) and the linear head, are Glorot-uniform and without
             biases; with ``gnn.layers_pre_mp: 0`` there are no others, and dropout is before the head only.
         two_hops: pairs of A_2: ``distance`` as above; ``walks``: :func:`.more_walk_edges`, as SGFormer's release.

@@ -1,4 +1,4 @@
-"""Figures from finished runs (scripts/plots.py), one module each.
+"""Figures from finished runs (``graphbench plots``), one module each.
 
 A figure is a module with ``arguments(parser)`` and ``make(options)``, see :class:`graphbench.plots.cli.FigureModule`;
 its first docstring line is its help.

@@ -31,7 +31,7 @@ _Point = TypeVar("_Point", bound=Point)
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that name the runs of a figure."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR", help="results/<config>, with all its seeds")
-    parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a file of configs/sweeps")
+    parser.add_argument("--sweep", type=Path, metavar="FILE", help="take the entries of a sweep file (or shipped name)")
     parser.add_argument(
         "--records", type=Path, metavar="RECORDS", help="their folder, or .jsonl; without --sweep: all in it"
     )

@@ -1,4 +1,4 @@
-"""One self-contained HTML page from run records (scripts/report.py).
+"""One self-contained HTML page from run records (``graphbench report``).
 
 ::
 

@@ -1,4 +1,4 @@
-"""The command line of ``graphbench sweep`` (scripts/sweep.py).
+"""The command line of ``graphbench sweep``.
 
 Exit codes: 0 all runs are finished; 1 some are not (listed, with their reasons); 2 the input is wrong, nothing was
 started; 130 interrupted (the same command goes on).
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench import shipped
 from graphbench.command_line import CommandParser
 from graphbench.errors import Interrupted
 from graphbench.exit_codes import exit_codes
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, LaunchOptions]:
     parser = CommandParser(description="Train every entry of a sweep file.")
-    parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="see configs/sweeps and docs/sweeps.md")
+    parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml", help="sweep file, or name of a shipped one")
     parser.add_argument(
         "overrides", nargs="*", default=[], metavar="KEY VALUE", help="for all entries, e.g. optim.max_epoch 5"
     )
@@ -83,7 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, LaunchO
 
 
 def _main(options: argparse.Namespace, launch: LaunchOptions) -> int:
-    sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)  # before seconds are spent on imports
+    sweep = read_sweep(options.sweep, options.overrides)  # before seconds are spent on imports
     with frozen_imports():
         from graphbench.sweeps.plan import plan, select, set_aside
         from graphbench.sweeps.progress import SweepProgress
@@ -154,7 +153,7 @@ def _print_size(sweep: Sweep, planned: Sequence[PlannedEntry], trials: int | Non
 
 def _dry_line(sweep: Sweep, planned: PlannedEntry) -> str:
     entry, params = planned.entry, planned.checked.summary.params
-    words = [*shipped.command("train"), "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))]
+    words = ["graphbench", "train", "--cfg", str(entry.file), "--repeat", str(sweep.repeat(entry))]
     command = shlex.join([*words, *(["--together"] if planned.together else [])])
     runs = f"{planned.total} {'trials' if planned.search else 'runs'}, {planned.done} finished"
     for status, count in planned.unfinished().items():
@@ -178,7 +177,7 @@ def _print_runs(
     pairs = zip(overrides[::2], overrides[1::2], strict=True)
     settings = [word for pair in pairs if pair[0] != "out_dir" for word in pair]  # of the configurations in the table
     for root in roots:
-        command = [*shipped.command("tables"), "--sweep", str(sweep.path), *settings, "--records", root]
+        command = ["graphbench", "tables", "--sweep", str(sweep.path), *settings, "--records", root]
         print(f"table: {shlex.join(command)}", file=sys.stderr)
 
 
@@ -194,5 +193,5 @@ def _print_best_trial(search: SearchPlan) -> bool:
     print("  " + ", ".join(f"{key} {value}" for key, value in status.parameters), file=sys.stderr)
     print(f"  with more seeds: {rerun(search)}", file=sys.stderr)
     trials = shlex.quote(str(search.folder / search.name)) + "-trial-*"
-    print(f"  all trials: {shlex.join(shipped.command('tables'))} {trials}", file=sys.stderr)
+    print(f"  all trials: graphbench tables {trials}", file=sys.stderr)
     return True

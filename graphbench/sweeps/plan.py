@@ -149,7 +149,7 @@ def _plan_entry(
     if checked.fabric.world_size > 1:
         raise UserError(
             f"{entry.config.where('devices')}: {entry.config.name} needs {checked.fabric.world_size} devices; "
-            "a sweep runs every training in one process. Run this one with main.py."
+            "a sweep runs every training in one process. Run this one with graphbench train."
         )
     if trials and entry.search:
         search = _search(sweep, entry, checked, trials)

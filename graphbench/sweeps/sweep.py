@@ -8,7 +8,7 @@
                                       # run_multiple_splits, one run per split instead
       published: sgformer_table5      # optional: results/published/<this>.csv has the published values; or a file.csv
     groups:
-      - configs: [../nodes/sgformer-cora-half.yaml]      # relative to this file
+      - configs: [../nodes/sgformer-cora-half.yaml]      # relative to this file, or names of shipped ones
         label: SGFormer               # row of the table, for variants that have none of their own
         common: {dataset.split_mode: random}             # keys of every variant; a variant's own win
         variants:                     # default: one variant without keys
@@ -17,7 +17,7 @@
         grid: {optim.base_lr: [0.01, 0.001]}             # product with every variant; name_tag is made from the values
         search: {gnn.dropout: {low: 0.0, high: 0.5}}     # with trials: every entry becomes a search (search.py)
 
-An entry is one variant on one configuration. Its keys are set as on the command line of main.py; three are the table's:
+An entry is one variant on one configuration. Its keys are set as behind ``graphbench train``; three are the table's:
 ``label`` (row), ``column`` (default: the data set) and ``published`` (which published value it is compared with).
 Keys that must be equal take their value together, in a grid or a search: ``"gt.dim_hidden, gnn.dim_inner": [32, 64]``.
 """
@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphbench import shipped
 from graphbench.config import Config, load_config
 from graphbench.errors import UserError, unknown
 from graphbench.published.table import PublishedTable, read_published
@@ -54,7 +55,7 @@ class Entry:
         column: column; None: the data set.
         published: text that ``split_or_setting`` of the published value contains; None: nothing in particular.
         file: the configuration's file.
-        overrides: ``(KEY, VALUE, KEY, VALUE, ...)`` as on the command line of main.py.
+        overrides: ``(KEY, VALUE, KEY, VALUE, ...)`` as behind ``graphbench train``.
         config: loaded with them.
         where: ``file:line`` of its variant.
         origins: ``file:line`` of every key that the sweep sets.
@@ -139,13 +140,13 @@ def read_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     """Reads a sweep file and loads the configuration of every entry.
 
     Args:
-        path: the file.
+        path: the file, or the name of a shipped one (:func:`graphbench.shipped.configuration`).
         overrides: ``[key, value, ...]`` for all entries; they win over the keys of the sweep.
 
     Raises:
         UserError: anything unknown, missing, contradictory or set twice, with file and line.
     """
-    path = Path(path)
+    path = shipped.configuration(path)
     document = read_document(path)
     if isinstance(document.value, dict) and document.value and not document.value.keys() & {"sweep", "groups"}:
         raise UserError(f"{document.where}: this file is one configuration: it is one for graphbench train.")
@@ -240,7 +241,7 @@ def _load(
     folder: Path, name: LocatedValue, overrides: tuple[str, ...], origins: Mapping[str, str]
 ) -> tuple[Path, Config]:
     """The file of this name, and its configuration."""
-    file = Path(os.path.normpath(folder / name.text("a configuration")))
+    file = Path(os.path.normpath(shipped.beside(folder, name.text("a configuration"))))
     try:
         return file, load_config(file, overrides, places=origins)
     except UserError as error:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import yaml
 
-from graphbench import atomic, shipped
+from graphbench import atomic
 from graphbench.config import load_config
 from graphbench.errors import Pruned
 from graphbench.experiment import run
@@ -131,7 +131,7 @@ def write_best(spec: RunSpec, study: Study) -> None:
 
 def rerun(plan: SearchPlan) -> str:
     """The command that trains the best trial with more seeds."""
-    return shlex.join([*shipped.command("train"), "--cfg", str(plan.best_file), "--repeat", "5"])
+    return shlex.join(["graphbench", "train", "--cfg", str(plan.best_file), "--repeat", "5"])
 
 
 def describe(plan: SearchPlan, status: StudyStatus) -> str:

@@ -7,7 +7,7 @@
     sweep_notes.py                   below the rows: marks, what is missing, what is not of one kind
     provenance.py                    size, time, commit and hardware of the runs behind a number
     text_table.py                    Markdown, LaTeX and HTML
-    cli.py                           scripts/tables.py
+    cli.py                           graphbench tables
 
 Numbers come from :func:`graphbench.runs.aggregate.aggregate` only.
 """

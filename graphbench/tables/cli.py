@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench import atomic, shipped
+from graphbench import atomic
 from graphbench.command_line import CommandParser
 from graphbench.errors import SHOWN, UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
@@ -229,7 +229,7 @@ def _read_table(options: argparse.Namespace) -> SweepTable:
         return sweep_table("runs", specs, baseline=options.baseline, number_format=number_format)
     from graphbench.sweeps import read_sweep
 
-    sweep = read_sweep(shipped.configuration(options.sweep), options.overrides)
+    sweep = read_sweep(options.sweep, options.overrides)
     specs, notes = cell_specs(sweep, options.records), list[str]()
     if options.best_of_grid:
         specs, notes = best_points(specs)
@@ -276,7 +276,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="RECORDS",
         help="results/<config name>, or packed records; with --sweep: KEY VALUE, as the sweep was called with",
     )
-    parser.add_argument("--sweep", type=Path, metavar="FILE", help="a file of configs/sweeps")
+    parser.add_argument("--sweep", type=Path, metavar="FILE", help="sweep file, or name of a shipped one")
     parser.add_argument(
         "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
     )

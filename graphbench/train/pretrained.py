@@ -42,7 +42,7 @@ def find_run(folder: Path | str, run_id: str | int) -> Path:
         content = (
             f"it holds the runs {', '.join(sorted(runs))}: name one of them."
             if runs
-            else "it holds no run. Train one first: main.py --cfg NAME.yaml leaves it in results/NAME."
+            else "it holds no run. Train one first: graphbench train NAME.yaml leaves it in results/NAME."
         )
         raise UserError(f"pretrained.dir: {folder} is no run directory, and {content}")
     if not (run / "ckpt" / "best.ckpt").is_file():

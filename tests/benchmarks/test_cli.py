@@ -77,6 +77,14 @@ def test_a_benchmark_of_the_host_refuses_a_gpu(name: str, capsys: pytest.Capture
     assert all(name in message for name in bench.BENCHMARKS)
 
 
+@pytest.mark.parametrize("name", bench.STORED)
+def test_pages_are_written_in_a_checkout_alone(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.shipped, "root", lambda: tmp_path)
+    assert f"bench {name} writes its numbers into docs/ of a checkout" in refusal(capsys, name)
+
+
 def test_a_gpu_that_is_not_there_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,10 @@ def test_masks_become_numbers() -> None:
         ({"mode": "cv-kfold"}, "unknown dataset.split_mode 'cv-kfold'. Did you mean 'cv-kfold-K'"),
         ({"mode": "random", "allowed": ["standard"]}, "'random' is no protocol of this data set. Allowed: standard"),
         ({"mode": "standard"}, r"no such split came with the data \(published here: none\)"),
-        ({"mode": "geom-gcn", "allowed": ["geom-gcn"]}, "Its files may be missing: see datasets/README.md"),
+        (
+            {"mode": "geom-gcn", "allowed": ["geom-gcn"], "published_files": {"geom-gcn": ("a.npz", "b.npz")}},
+            r"Put a.npz, b.npz below dataset.dir or a folder of \$GRAPHBENCH_DATA, or choose another",
+        ),
         (
             {"mode": "standard", "published": {"standard": (Splits.of([0], [1], [2]),)}, "index": 1},
             r"split_index 1 does not exist. Allowed: 0 \.\. 0",

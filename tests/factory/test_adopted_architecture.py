@@ -55,7 +55,7 @@ def test_a_run_that_is_not_there_yet(tmp_path: Path) -> None:
     overrides = ["pretrained.dir", str(tmp_path / "dfi")]
     own = load_config(path, [*overrides, "pretrained.adopt_architecture", "false"])
     assert len(describe(own).layers) == 1
-    missing = r"dfi is no run directory, and it holds no run\. Train one first: main\.py --cfg NAME\.yaml"
+    missing = r"dfi is no run directory, and it holds no run\. Train one first: graphbench train NAME\.yaml"
     with pytest.raises(UserError, match=missing):
         adopt_pretrained(own, 0)
     with pytest.raises(UserError, match=missing):

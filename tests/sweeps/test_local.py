@@ -97,7 +97,7 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     assert main([sweep, "--jobs", "2"]) == 1
     said = capfd.readouterr().err
     assert "4 of 6 runs finished; records below results" in said
-    assert f"table: python scripts/tables.py --sweep {sweep} --records results" in said
+    assert f"table: graphbench tables --sweep {sweep} --records results" in said
     for seed in (123, 124):
         assert f"failed: explodes / Cora (gcn-cora-x {seed}), log: results/gcn-cora-x/sweep.log" in said
         assert record(f"gcn-cora-x/{seed}")["status"] == "failed"
@@ -137,7 +137,7 @@ def test_a_failed_run_stops_nothing_and_the_same_command_does_what_is_missing(
     assert main(again) == 0
     said = capfd.readouterr().err
     assert "moved aside" not in said, "runs of the same configuration stay"
-    assert f"table: python scripts/tables.py --sweep {sweep} optim.max_epoch 3 --records results" in said
+    assert f"table: graphbench tables --sweep {sweep} optim.max_epoch 3 --records results" in said
 
 
 @pytest.mark.slow

@@ -197,8 +197,8 @@ def test_a_trial_is_a_run_and_the_best_one_a_configuration(
     said = capsys.readouterr().err
     assert "mine: 1 entries, 2 trials, 2 finished already." in said
     assert f"gcn-cora-short: best of 2 trials (2 complete, 0 pruned, 0 failed) is trial {now.best}, validation" in said
-    assert f"  with more seeds: python main.py --cfg {folder}/gcn-cora-short-best.yaml --repeat 5" in said
-    assert f"  all trials: python scripts/tables.py {folder}/gcn-cora-short-trial-*" in said
+    assert f"  with more seeds: graphbench train --cfg {folder}/gcn-cora-short-best.yaml --repeat 5" in said
+    assert f"  all trials: graphbench tables {folder}/gcn-cora-short-trial-*" in said
 
     best = load_config(folder / "gcn-cora-short-best.yaml")
     trial = record(folder / f"gcn-cora-short-trial-00{now.best}/123")
@@ -263,7 +263,7 @@ def test_the_command_runs_a_search_and_does_what_is_missing(
     for number in range(2):
         assert f"GCN / Cora (gcn-cora-short search, trial {number}): validation accuracy 0." in said
     assert "gcn-cora-short: best of 2 trials (2 complete, 0 pruned, 0 failed) is trial " in said
-    assert "  with more seeds: python main.py --cfg results/gcn-cora-short-search/gcn-cora-short-best.yaml" in said
+    assert "  with more seeds: graphbench train --cfg results/gcn-cora-short-search/gcn-cora-short-best.yaml" in said
     assert "\n  optim.base_lr 0.0" in said, "without gnn.dropout: the command line has settled it"
     assert "gnn.dropout" not in said
     assert main([*command, "--trials", "2"]) == 0

@@ -52,6 +52,15 @@ def test_an_entry_is_what_main_would_load(tmp_path: Path) -> None:
     assert other.config.where("optim.max_epoch") == f"{tmp_path / 'mine.yaml'}:5"
 
 
+@pytest.mark.parametrize("name", ["sgformer-cora", "nodes/sgformer-cora.yaml", "configs/nodes/sgformer-cora.yaml"])
+def test_shipped_files_are_found_from_anywhere(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (entry,) = read(tmp_path / "mine", f"  - {{configs: [{name}], label: SGFormer}}\n").entries
+    assert (entry.file, entry.config.name) == (SGFORMER, "sgformer-cora")
+    assert read_sweep("quick-sgformer").path == ROOT / "configs/sweeps/quick-sgformer.yaml"
+
+
 def test_overrides_of_the_command_line_win(tmp_path: Path) -> None:
     group = f"  - {{configs: [{GCN}], label: GCN, common: {{optim.max_epoch: 7}}}}\n"
     (entry,) = read(tmp_path, group, "optim.max_epoch", "2", "out_dir", "elsewhere").entries
