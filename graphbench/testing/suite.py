@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from graphbench import registry
 from graphbench.encoders.contract import FeatureEncoder, PositionalEncoder
+from graphbench.errors import UserError
 from graphbench.heads.contract import Head
 from graphbench.layers.contract import GraphLayer
 from graphbench.models.contract import Model
@@ -21,7 +22,10 @@ from graphbench.testing.checks import CHECKS, Level, Subject, check_corner_cases
 from graphbench.testing.graphs import Example
 from graphbench.transforms.base import Transform
 
-FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+FAILURES = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    UserError,
+)
 
 
 @dataclass(frozen=True)

@@ -194,8 +194,31 @@ def test_without_its_encodings_nothing_that_reads_graphs_is_checked(
     told = capsys.readouterr()
     assert "DegreeOf breaks the contract of transforms:\n  graph_independence: " in told.err
     assert "breaks" not in told.err.replace("DegreeOf breaks", "")
-    assert "not checked, because there are no graphs without the encodings that fail: " in told.out
+    assert "not checked, since there are no graphs for it (the encodings fail): " in told.out
     assert "contract: focal_loss passes " in told.out
+
+
+def test_graphs_that_a_table_is_too_small_for_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned="self.lin(h) + 0"))
+    override = [
+        "plugins",
+        f"[{tmp_path / 'mine.py'}]",
+        "gt.layer_type",
+        "BiasedTransformer+Mine",
+        "graphormer.num_heads",
+        "2",
+    ]
+    override += ["dataset.node_encoder_name", "LinearNode+GraphormerBias", "posenc_GraphormerBias.enable", "true"]
+    for name, size in (("num_spatial_types", 4), ("num_in_degrees", 2), ("num_out_degrees", 2)):
+        override += [f"posenc_GraphormerBias.{name}", str(size)]
+    override += ["graphormer.use_graph_token", "false"]
+    try:
+        assert console.main(["check", "quickstart", *TINY, *override, "--contract"]) == 0
+    finally:
+        registry.forget("layers/attention", "Mine")
+    told = capsys.readouterr().out
+    assert "contract: not checked, since there are no graphs for it (" in told
+    assert told.endswith("): Mine\n")
 
 
 def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:

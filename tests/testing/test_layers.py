@@ -134,7 +134,7 @@ def test_a_broken_layer_is_told_what_it_breaks(component: type[GlobalAttention],
 
 
 def test_a_sound_layer_passes() -> None:
-    check_layer(Sound, scale=0.5)
+    assert check_layer(Sound, scale=0.5) == layer_checks(Sound)
     check_layer(Sound, dropout=0.2)
     check_layer(SaysOrdered)
     check_layer(Local)
