@@ -38,7 +38,7 @@ def transform_of(name: str) -> Transform:
 
 
 def example() -> GraphStore:
-    store = sbm_cluster((6,), 0, base=BlockModel(2, 6, 7, 0.7, 0.3))
+    store = sbm_cluster((2,), 0, base=BlockModel(2, 6, 7, 0.7, 0.3))
     return store.replace(edge_attr=torch.arange(store.num_edges).remainder(3).unsqueeze(1))
 
 
