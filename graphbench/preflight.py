@@ -112,11 +112,15 @@ class Checked:
 
 def describe(config: Config) -> ModelSummary:
     """Summary of what a configuration builds, without training and (where the data set is declared) without data."""
-    config = adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False)
-    built = _built(config)
-    for sentence in without_effect(config, built.model):
+    built = outline(config)
+    for sentence in without_effect(built.config, built.model):
         logger.warning(sentence)
     return built.summary
+
+
+def outline(config: Config) -> Built:
+    """The model without values, task and facts of a configuration, as far as possible without its data."""
+    return _built(adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))
 
 
 def check(
@@ -212,9 +216,14 @@ def _check_distinct(config: Config, planned: Sequence[Run]) -> None:
 
 
 @dataclass(frozen=True)
-class _Built:
-    """A model without values, its task, and the data where only they say what it looks like."""
+class Built:
+    """What a configuration (with the architecture it adopts) builds: a model without values, its task, their facts.
 
+    Attributes:
+        data: the data set, where only the data say what the model looks like.
+    """
+
+    config: Config
     summary: ModelSummary
     info: DataInfo
     model: Model
@@ -222,7 +231,7 @@ class _Built:
     data: LoadedDataset | None
 
 
-def _built(config: Config) -> _Built:
+def _built(config: Config) -> Built:
     info, loaded = declared_info(config), None
     try:
         model = None if info is None else _outline(config, info)
@@ -239,7 +248,7 @@ def _built(config: Config) -> _Built:
     with suppress(RuntimeError, NotImplementedError):  # a plug-in looks at values, which are not there yet
         build_schedule(config, build_optimizer(config, model))
     summary = ModelSummary(info.name, info.metric, count_parameters(model), tuple(layer_names(model)))
-    return _Built(summary, info, model, task, loaded)
+    return Built(config, summary, info, model, task, loaded)
 
 
 class _WithoutInitialisation(TorchFunctionMode):

@@ -32,10 +32,10 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast, overload
 
 from graphbench import plug_ins
 from graphbench.errors import ArgumentError, ContractError, UserError, unknown
@@ -57,6 +57,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Component = TypeVar("Component", bound=Callable[..., Any])
+
+
+class Construction(NamedTuple):
+    """One call of :func:`construct`: the component, its arguments, and the context that filled the others."""
+
+    component: Any
+    arguments: Mapping[str, Any]
+    context: DataclassInstance | None
 
 
 class _Unset:
@@ -161,6 +169,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
 _PACKAGE = Path(__file__).parent
 _registered: dict[str, dict[str, Callable[..., Any]]] = {namespace: {} for namespace in NAMESPACES}
 _groups: dict[Callable[..., Any], str] = {}
+_watching: list[list[Construction]] = []
 
 
 def register(
@@ -403,9 +412,22 @@ def construct(component: Callable[..., T], arguments: Mapping[str, Any], context
     for argument, settings_class in settings.items():
         values[argument] = settings_class(**fields[argument])
     made = component(**values)
+    for watched in _watching:
+        watched.append(Construction(component, arguments, context))
     if hasattr(component, "register_module"):
         _check_module(component, cast("nn.Module", made))
     return made
+
+
+@contextmanager
+def constructions() -> Iterator[list[Construction]]:
+    """What :func:`construct` is called with inside the ``with``, in order."""
+    made: list[Construction] = []
+    _watching.append(made)
+    try:
+        yield made
+    finally:
+        _watching.pop()
 
 
 def _check_module(component: Callable[..., Any], made: nn.Module) -> None:

@@ -43,7 +43,13 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Base class of metrics": ("graphbench.tasks.metric", ("Metric",)),
     "Base class of heads": ("graphbench.heads.contract", ("Head",)),
     "Base class of models": ("graphbench.models.contract", ("Model",)),
-    "Checks for layers of your own": ("graphbench.testing", ("check_layer", "layer_checks", "example_batch")),
+    "Checks for components of your own": (
+        "graphbench.testing",
+        (
+            *("check_layer", "check_encoder", "check_transform", "check_model", "check_head", "check_loss"),
+            *("check_metric", "layer_checks", "example_batch"),
+        ),
+    ),
     "Abilities": ("graphbench.contract", ()),
     "Registering": ("graphbench.registry", ("register",)),
 }

@@ -17,19 +17,28 @@ import pytest
 from tests.paths import ROOT
 
 ADDITIONS = ROOT / "tests/additions"
-FILES = {"attention": 2, "local_layer": 2, "encoder": 3, "dataset": 3, "metric": 1}
+FILES = {
+    **{"attention": 2, "local_layer": 2, "encoder": 3, "dataset": 3, "metric": 1},
+    **{"model": 2, "head": 2, "loss": 1, "schedule": 1},
+}
 COPIED = ("graphbench", "configs", "tests", "scripts", "study", "docs", "datasets", "results")
-CONFIGS = [f"configs/{name}.yaml" for name in ("mean-field", "edge-mean", "degree-se", "synthetic/rings")]
+NAMED = ("mean-field", "edge-mean", "degree-se", "residual-mean", "cosine-node", "synthetic/rings")
+CONFIGS = [f"configs/{name}.yaml" for name in NAMED]
 SHORT = {
     **{f"dataset.SBM.{part}_graphs": "4" for part in ("train", "val", "test")},
     **{"optim.max_epoch": "1", "optim.num_warmup_epochs": "0"},
+    **{"model.loss_fun": "focal_loss", "optim.scheduler": "inverse_sqrt"},
 }
 ABOUT_ALL = ("tests/test_architecture.py", "tests/test_layout.py", "tests/config/test_settings.py")
 SUITES = (
     *("tests/layers", "tests/blockwise", "tests/encoders", "tests/transforms", "tests/tasks", "tests/data"),
+    *("tests/heads", "tests/models/test_model_contract.py", "tests/train/test_schedules.py"),
     "tests/test_dataset_training.py",
 )
-NAMES = ("MeanField", "EdgeMean", "DegreeSE", "InDegree", "Rings", "medae")
+NAMES = (
+    *("MeanField", "EdgeMean", "DegreeSE", "InDegree", "Rings", "medae"),
+    *("ResidualMean", "cosine_node", "focal_loss", "inverse_sqrt"),
+)
 
 
 def test_the_examples_are_as_few_files_as_the_guide_says() -> None:

@@ -55,9 +55,10 @@ MAY_IMPORT = {
     "predict": {"structures", "ops", "config", "data", "transforms", "factory", "run_inputs", "runs", "train"},
     "__main__": {"console"},
     "console": set(),
-    "testing": {"structures", "layers"},
+    "testing": {"structures", "layers", "encoders", "heads", "models", "tasks", "data", "transforms"},
     "commands": {
         *("structures", "config", "data", "factory", "experiment", "preflight", "runs", "sweeps", "tables", "testing"),
+        *("heads", "layers", "models", "transforms"),
     },
     "published": set(),
     "sweeps": {"config", "published", "data", "experiment", "factory", "preflight", "run_inputs", "train", "runs"},

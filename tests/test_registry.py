@@ -325,3 +325,21 @@ def test_unset_stays_itself_in_copies_and_pickles() -> None:
     """It is told by identity: a context in a block that was copied must not offer it as a value."""
     assert copy.deepcopy(UNSET) is UNSET
     assert pickle.loads(pickle.dumps(UNSET)) is UNSET
+
+
+def test_constructions_are_noted_where_somebody_asks() -> None:
+    @dataclass(frozen=True)
+    class Width:
+        dim: int = UNSET
+
+    class Line:
+        def __init__(self, dim: FromContext[int], *, slope: float = 1.0) -> None:
+            self.dim, self.slope = dim, slope
+
+    with registry.constructions() as outer:
+        with registry.constructions() as inner:
+            registry.construct(Line, {"slope": 2.0}, Width(3))
+        registry.construct(Line, {"dim": 4})
+    registry.construct(Line, {"dim": 5})
+    assert inner == [registry.Construction(Line, {"slope": 2.0}, Width(3))]
+    assert outer == [*inner, registry.Construction(Line, {"dim": 4}, None)]

@@ -3,8 +3,8 @@
 Every value that was set, with the file and line that set it; ``--all`` has the defaults, too. Then what it builds:
 data set, metric, layers, parameters, and the memory of parameters, gradients and optimiser. ``--measure`` trains two
 epochs in a temporary folder and says how long they took, how much memory they held, and whether graphs of a batch
-change each other's predictions; it needs the data. ``--contract`` checks the layers that come from plug-ins as
-``graphbench.testing.check_layer`` does, on random graphs, with the widths and heads of the configuration.
+change each other's predictions; it needs the data. ``--contract`` checks what comes from plug-ins (model, layers, head,
+encoders, transforms, loss, metrics) as ``graphbench.testing`` does, on random graphs, as the configuration makes it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING
 
 from graphbench.command_line import CommandParser
 from graphbench.config import load_config
-from graphbench.config.components import components_of_users
 from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
-from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.frozen_imports import frozen_imports
 
@@ -37,13 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", default=[], metavar="KEY VALUE", help="as for graphbench train")
     parser.add_argument("--all", action="store_true", help="list values that nothing has set, too")
     parser.add_argument("--measure", action="store_true", help="train two epochs in a temporary folder")
-    parser.add_argument("--contract", action="store_true", help="check layers of plug-ins on random graphs")
+    parser.add_argument("--contract", action="store_true", help="check what comes from plug-ins on random graphs")
     options = parser.parse_intermixed_args(arguments)
     config = load_config(options.file, options.overrides)
     _print_values(config, everything=options.all)
     _print_costs(config)
     if options.contract:
-        _print_contract(config)
+        from graphbench.commands.contract import print_contract
+
+        print_contract(config)
     if options.measure:
         _print_measured(options)
     return 0
@@ -88,34 +88,6 @@ def _kept_per_parameter(config: Config) -> float:
     optimizer.step()
     kept = [value for value in optimizer.state[parameter].values() if isinstance(value, torch.Tensor)]
     return sum(value.numel() for value in kept if value.dim()) / parameter.numel()
-
-
-def _print_contract(config: Config) -> None:
-    from graphbench.factory.config_errors import config_errors
-    from graphbench.factory.layers import layers_in_use, takes_layers, widths
-    from graphbench.plug_ins import place
-    from graphbench.testing import check_layer, layer_checks
-
-    named = layers_in_use(config) if takes_layers(config) else ()
-    own = [each for each in named if not each[2].__module__.startswith("graphbench.")]
-    failed: list[str] = []
-    for group, name, component in own:
-        try:
-            with config_errors(config, f"{group}.{name}"):
-                check_layer(component, context=widths(config, group), **config.component_args(group, name))
-        except AssertionError as error:
-            failed.append(f"{place(component)}: {error}")
-            continue
-        sizes = ", ".join(f"{field} {size}" for field, size in widths(config, group).items())
-        print(f"contract: {name} passes {', '.join(layer_checks(component))} (with {sizes})")
-    if failed:
-        raise UserError("\n".join(failed))
-    if not own:
-        print("contract: no layer of this model comes from a plug-in; the package's own pass it in its tests")
-    checked = {component for _, _, component in own}
-    others = [name for name, each in components_of_users(flat(config.tree)).items() if each not in checked]
-    if others:
-        print(f"contract: it is for layers of the model, not checked: {', '.join(others)}")
 
 
 def _print_measured(options: argparse.Namespace) -> None:

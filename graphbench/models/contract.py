@@ -75,6 +75,7 @@ class Model(nn.Module, Capturable):
             (:class:`~graphbench.layers.single.SingleBlock`).
         of_graphs: whether the head gets one row per graph.
         own_pair_bias: whether attentions add a bias that the model computes, and none that encoders supply.
+        permutation_equivariant: False where predictions depend on the order of the nodes.
     """
 
     registered_name: ClassVar[str] = ""
@@ -83,6 +84,7 @@ class Model(nn.Module, Capturable):
     feed_forward: ClassVar[bool] = True
     of_graphs: bool = False
     own_pair_bias: ClassVar[bool] = False
+    permutation_equivariant: ClassVar[bool] = True
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -129,6 +129,7 @@ class CRaWl(EncodedModel):
     """
 
     layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    permutation_equivariant: ClassVar[bool] = False  # in distribution only
 
     def __init__(
         self,

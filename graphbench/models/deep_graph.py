@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -90,6 +90,8 @@ class DeepGraph(EncodedModel):
     bias of nodes without a path. Edges enter the bias as in Graphormer's first version (GraphGPS's), there those of the
     first five steps of a path. Training is in half precision there.
     """
+
+    permutation_equivariant: ClassVar[bool] = False  # in distribution only
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ class GraphMixer(EncodedModel):
         states = patches.mean_of_patches(x)
         if self.patch_encoder is not None:
             states = states + self.patch_encoder(patches.returns(self.patch.patch_steps, states.dtype))
-        grid = states.view(batch.num_graphs, self.patch.patches, -1)
+        grid = states.view(batch.num_graphs, self.patch.patches, states.shape[-1])
         mixed = self.mixer(grid, patches.overlap.to(states.dtype), patches.filled)
         filled = patches.filled.unsqueeze(2).to(mixed.dtype)
         rows = (mixed * filled).sum(1) / filled.sum(1).clamp(min=1)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from graphbench.structures import GraphBatch
-from graphbench.testing.graphs import alone, edges_of, example_batch, permutations, permuted, tensors_of
+from graphbench.testing.graphs import alone, example_batch, pair_order, permutations, permuted, tensors_of
+
+Level = Literal["node", "edge", "graph", "pair", "label"]
 
 
 @dataclass(frozen=True)
@@ -23,14 +26,17 @@ class Subject:
     Attributes:
         module: in float64 where tolerances matter; parameters away from special values (:func:`shaken`).
         call: ``(module, batch) -> outputs by name``.
-        level: for every output whether its rows are ``"node"``, ``"edge"`` or ``"graph"``.
-        width: columns of every output.
+        level: for every output whether its rows are ``"node"``, ``"edge"``, ``"graph"``, ``"pair"`` (all of a graph) or
+            ``"label"`` (pairs asked about); None: others, which are neither counted nor permuted.
+        width: columns of every output, or its shape without rows; None: any.
+        idle: parameters that get no gradient by design (the norm of a missing branch).
     """
 
     module: nn.Module
     call: Callable[[nn.Module, GraphBatch], Mapping[str, Tensor]]
-    level: Mapping[str, str]
-    width: Mapping[str, int]
+    level: Mapping[str, Level | None]
+    width: Mapping[str, int | tuple[int, ...] | None]
+    idle: frozenset[str] = frozenset()
 
     def __call__(self, batch: GraphBatch) -> Mapping[str, Tensor]:
         """Outputs by name."""
@@ -58,58 +64,84 @@ def check_outputs(subject: Subject, batch: GraphBatch) -> None:
 def _checked_outputs(subject: Subject, batch: GraphBatch, training: bool) -> Mapping[str, Tensor]:
     subject.module.train(training)
     outputs = subject(batch)
-    _require(set(outputs) == set(subject.level), f"outputs are {sorted(outputs)}, not {sorted(subject.level)}")
-    rows = {"node": batch.num_nodes, "edge": batch.num_edges, "graph": batch.num_graphs}
+    require(set(outputs) == set(subject.level), f"outputs are {sorted(outputs)}, not {sorted(subject.level)}")
     for name, value in outputs.items():
-        shape = (rows[subject.level[name]], subject.width[name])
-        _require(value.shape == shape, f"{name} has shape {tuple(value.shape)}, not {shape}")
-        _require(bool(torch.isfinite(value).all()), f"{name} is not finite (training={training})")
+        level, width = subject.level[name], subject.width[name]
+        rows = value.shape[:1] if level is None else (number_of_rows(batch, level),)
+        shape = (*rows, *(value.shape[1:] if width is None else (width,) if isinstance(width, int) else width))
+        require(value.shape == shape, f"{name} has shape {tuple(value.shape)}, not {shape}")
+        require(bool(torch.isfinite(value).all()), f"{name} is not finite (training={training})")
     return outputs
+
+
+def number_of_rows(batch: GraphBatch, level: Level) -> int:
+    """Rows of an output."""
+    if level == "label":
+        return batch.edge_sets["label"].num_pairs
+    numbers = {"node": batch.num_nodes, "edge": batch.num_edges, "graph": batch.num_graphs}
+    return batch.ragged.num_pairs if level == "pair" else numbers[level]
 
 
 def check_batch_independence(subject: Subject, batch: GraphBatch, tolerance: float = 1e-10) -> None:
     """In evaluation a graph's outputs are the same alone and in company."""
     subject.module.eval()
     together = subject(batch)
+    first = dict.fromkeys(together, 0)  # rows of a graph lie behind those of the graphs before it
     for graph in range(batch.num_graphs):
         for name, value in subject(alone(batch, graph)).items():
-            expected = _rows_of(together[name], batch, graph, subject.level[name])
+            last = first[name] + len(value)
+            expected = together[name][first[name] : last]
             assert_close(value, expected, tolerance, f"{name} of graph {graph} depends on its batch-mates")
+            first[name] = last
 
 
-def check_permutation(subject: Subject, batch: GraphBatch, tolerance: float = 1e-10) -> None:
-    """Other node numbers permute node outputs, other edge order edge outputs; graph outputs stay."""
+def check_permutation(
+    subject: Subject,
+    batch: GraphBatch,
+    tolerance: float = 1e-10,
+    renumbered: Callable[[GraphBatch, Tensor, Tensor], GraphBatch] = permuted,
+) -> None:
+    """Other node numbers permute node outputs, other edge order edge outputs; outputs of graphs and labels stay.
+
+    Args:
+        subject: what is tested.
+        batch: the graphs.
+        tolerance: of relative differences.
+        renumbered: makes the same graphs from orders of nodes and edges.
+    """
     subject.module.eval()
     node, edge = permutations(batch)
-    before, after = subject(batch), subject(permuted(batch, node, edge))
-    order = {"node": node, "edge": edge, "graph": torch.arange(batch.num_graphs)}
+    before, after = subject(batch), subject(renumbered(batch, node, edge))
+    order = {"node": node, "edge": edge, "pair": pair_order(batch, node)}
     for name, level in subject.level.items():
-        assert_close(after[name], before[name][order[level]], tolerance, f"{name} depends on the numbering")
+        if level is not None:
+            expected = before[name][order[level]] if level in order else before[name]
+            assert_close(after[name], expected, tolerance, f"{name} depends on the numbering")
 
 
-def check_gradients(subject: Subject, batch: GraphBatch, without: frozenset[str] = frozenset()) -> None:
-    """Every parameter gets a finite gradient, and every matrix one that is not zero.
+def check_gradients(subject: Subject, batch: GraphBatch) -> None:
+    """Every parameter that is not idle gets a finite gradient, and every matrix one that is not zero.
 
     Args:
         subject: what is tested.
         batch: with at least one edge.
-        without: parameters that get none by design (the norm of a missing branch).
     """
-    subject.module.eval()
+    subject.module.train()
     subject.module.zero_grad(set_to_none=True)
+    torch.manual_seed(11)
     _differentiate(
         subject.module,
         _total(value * torch.cos(torch.arange(value.numel())).view_as(value) for value in subject(batch).values()),
     )
     for name, parameter in subject.module.named_parameters():
-        if name in without:
-            _require(parameter.grad is None, f"{name} should get no gradient")
+        if name in subject.idle:
+            require(parameter.grad is None, f"{name} should get no gradient")
             continue
         if parameter.grad is None:
             raise AssertionError(f"no gradient reaches {name}")
-        _require(bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite")
+        require(bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite")
         if parameter.dim() > 1:
-            _require(bool(parameter.grad.abs().max() > 0), f"the gradient of {name} is zero")
+            require(bool(parameter.grad.abs().max() > 0), f"the gradient of {name} is zero")
     subject.module.zero_grad(set_to_none=True)
 
 
@@ -130,7 +162,7 @@ def check_corner_cases(subject: Subject, example: Callable[..., GraphBatch] = ex
             for name, parameter in subject.module.named_parameters():
                 finite = parameter.grad is None or bool(torch.isfinite(parameter.grad).all())
                 case = f"graphs of {sizes} nodes, edges={edges}, training={training}"
-                _require(finite, f"the gradient of {name} is not finite for {case}")
+                require(finite, f"the gradient of {name} is not finite for {case}")
     subject.module.zero_grad(set_to_none=True)
 
 
@@ -141,20 +173,23 @@ def check_untouched(subject: Subject, batch: GraphBatch) -> None:
     _differentiate(subject.module, _total(subject(batch).values()))
     subject.module.zero_grad(set_to_none=True)
     after = dict(tensors_of(batch))
-    _require(after.keys() == before.keys(), "something was added to the batch, or taken from it")
+    require(after.keys() == before.keys(), "something was added to the batch, or taken from it")
     for name, value in before.items():
-        _require(torch.equal(value, after[name]), f"{name} of the batch was modified")
+        require(same(value, after[name]), f"{name} of the batch was modified")
 
 
 def check_state_dict(subject: Subject, batch: GraphBatch) -> None:
     """All state is in the state_dict: a copy with other parameters gives the same outputs after loading."""
+    with torch.no_grad():  # what a module keeps of a forward pass can only be copied without gradients
+        subject.module.train()
+        subject(batch)
     other = Subject(shaken(copy.deepcopy(subject.module), seed=5), subject.call, subject.level, subject.width)
     other.module.load_state_dict(subject.module.state_dict())
     subject.module.eval()
     other.module.eval()
     before, after = subject(batch), other(batch)
     for name, value in before.items():
-        _require(torch.equal(value, after[name]), f"{name} depends on more than the state_dict has")
+        require(torch.equal(value, after[name]), f"{name} depends on more than the state_dict has")
 
 
 def check_determinism(subject: Subject, batch: GraphBatch) -> None:
@@ -173,7 +208,7 @@ def check_determinism(subject: Subject, batch: GraphBatch) -> None:
     subject.module.load_state_dict(state)
     subject.module.zero_grad(set_to_none=True)
     same = all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-    _require(same, "the same seed gives other outputs or gradients the second time")
+    require(same, "the same seed gives other outputs or gradients the second time")
 
 
 def check_dropout(subject: Subject, batch: GraphBatch) -> None:
@@ -182,7 +217,7 @@ def check_dropout(subject: Subject, batch: GraphBatch) -> None:
         subject.module.train(training)
         first, second = subject(batch), subject(batch)
         same = all(torch.equal(value, second[name]) for name, value in first.items())
-        _require(same is not training, what)
+        require(same is not training, what)
 
 
 CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {
@@ -205,33 +240,30 @@ def _differentiate(module: nn.Module, total: Tensor) -> None:
     if total.requires_grad:
         total.backward()
     else:
-        _require(
+        require(
             not any(parameter.requires_grad for parameter in module.parameters()),
             "the outputs depend on no parameter: are they detached, or the inputs themselves?",
         )
 
 
-def _rows_of(value: Tensor, batch: GraphBatch, graph: int, level: str) -> Tensor:
-    if level == "graph":
-        return value[graph : graph + 1]
-    if level == "edge":
-        return value[edges_of(batch, graph)]
-    return value[int(batch.ragged.ptr[graph]) : int(batch.ragged.ptr[graph + 1])]
+def same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are equal, NaN where the other has it."""
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def assert_close(value: Tensor, expected: Tensor, tolerance: float, message: str) -> None:
     """Refuses values that differ by more than ``tolerance`` beside the largest that is expected, or beside 1."""
-    _require(value.shape == expected.shape, f"{message}: shape {tuple(value.shape)}, not {tuple(expected.shape)}")
+    require(value.shape == expected.shape, f"{message}: shape {tuple(value.shape)}, not {tuple(expected.shape)}")
     if value.numel():
         error = ((value - expected).abs().max() / expected.abs().max().clamp(min=1)).item()
-        _require(error <= tolerance, f"{message}: relative difference {error:.1e}")
+        require(error <= tolerance, f"{message}: relative difference {error:.1e}")
 
 
 def _total(values: Iterable[Tensor]) -> Tensor:
     return torch.stack([value.sum() for value in values]).sum()
 
 
-def _require(holds: bool, message: str) -> None:
-    # An exception and no assert statement: python -O leaves those out.
+def require(holds: bool, message: str) -> None:
+    """Refuses what does not hold, with or without ``python -O``."""
     if not holds:
         raise AssertionError(message)

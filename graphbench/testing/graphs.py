@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.structures import EdgeSet, GraphBatch, PairBlocks, Ragged, as_dense
+from graphbench.structures import EdgeSet, GraphBatch, HopNeighbors, PairBlocks, Ragged, as_dense
 
 SIZES = (7, 1, 12, 2, 5)
+Example: TypeAlias = Callable[..., GraphBatch]
+"""Maker of graphs, called with ``sizes`` and ``edges`` as :func:`example_batch`."""
 
 
 def example_batch(
@@ -23,13 +25,14 @@ def example_batch(
     edge_types: tuple[int, ...] | None = None,
     pe: Mapping[str, tuple[int, ...]] | None = None,
     edges: bool = True,
+    connected: bool = False,
     pairs: bool = True,
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
 ) -> GraphBatch:
     """Random graphs with both directions of every edge, shuffled inside a graph.
 
-    From 3 nodes on the last node is isolated, from 10 nodes on a graph falls into two components.
+    From 3 nodes on the last node is isolated, from 10 nodes on a graph falls into two components, unless ``connected``.
 
     Args:
         sizes: nodes per graph; 0 and an empty sequence are legal.
@@ -39,12 +42,13 @@ def example_batch(
         edge_types: categories per column of an int64 ``edge_attr`` instead.
         pe: trailing shapes of node-wise encodings by name, filled with random numbers.
         edges: False leaves every graph without edges.
+        connected: every graph is in one piece.
         pairs: attach shortest-path distances.
         dtype: of floating fields.
         seed: of everything random.
     """
     sizes, random = tuple(sizes), np.random.default_rng(seed)
-    parts = [_edges(n, random) if edges else np.empty((2, 0), dtype=np.int64) for n in sizes]
+    parts = [_edges(n, random, connected) if edges else np.empty((2, 0), dtype=np.int64) for n in sizes]
     starts = np.cumsum((0, *sizes))
     edge_index = np.concatenate([np.empty((2, 0), np.int64), *(p + s for p, s in zip(parts, starts))], axis=1)
     nodes, count = sum(sizes), edge_index.shape[1]
@@ -73,7 +77,7 @@ def example_batch(
 def alone(batch: GraphBatch, graph: int) -> GraphBatch:
     """One graph of a batch as a batch of its own."""
     first, last = int(batch.ragged.ptr[graph]), int(batch.ragged.ptr[graph + 1])
-    rows, edges = slice(first, last), edges_of(batch, graph)
+    rows, edges, nodes = slice(first, last), edges_of(batch, graph), torch.arange(first, last)
 
     def take(value: Any, index: slice | Tensor) -> Any:
         return None if value is None else value[index]
@@ -88,7 +92,25 @@ def alone(batch: GraphBatch, graph: int) -> GraphBatch:
         pair_pe={name: value[_pairs_of(batch, graph)] for name, value in batch.pair_pe.items()},
         edge_sets={name: _set_of(each, graph, first) for name, each in batch.edge_sets.items()},
         pairs=None if batch.pairs is None else PairBlocks(batch.pairs.block(graph).reshape(-1), (last - first,)),
+        hops=None if batch.hops is None else _hops_of(batch.hops, nodes, torch.arange(batch.num_nodes) - first),
     )
+
+
+def _hops_of(hops: HopNeighbors, nodes: Tensor, number: Tensor) -> HopNeighbors:
+    """Lists of some nodes, sorted by the nodes that they list.
+
+    Args:
+        hops: the lists.
+        nodes: of these nodes, in this order.
+        number: (N,) new number of every node.
+    """
+    counts = hops.row_ptr.diff()[nodes]
+    row_ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    row = torch.arange(len(nodes)).repeat_interleave(counts)
+    entries = torch.arange(len(row)) + (hops.row_ptr[nodes] - row_ptr[:-1])[row]
+    col = number[hops.col[entries]]
+    order = (row * (len(number) + 1) + col).argsort()
+    return HopNeighbors(row_ptr, col[order], hops.hop[entries][order])
 
 
 def _pairs_of(batch: GraphBatch, graph: int) -> slice:
@@ -127,12 +149,7 @@ def permuted(batch: GraphBatch, perm: Tensor, edge_perm: Tensor | None = None) -
     edge_perm = torch.arange(batch.num_edges) if edge_perm is None else edge_perm
     new_number = torch.empty_like(perm)
     new_number[perm] = torch.arange(len(perm))
-    pair_perm = []
-    for graph, size in enumerate(batch.ragged.sizes):
-        first = int(batch.ragged.ptr[graph])
-        order = perm[first : first + size] - first
-        pair_perm.append(_pairs_of(batch, graph).start + (order[:, None] * size + order[None, :]).reshape(-1))
-    pair_order = torch.cat([torch.empty(0, dtype=torch.int64), *pair_perm])
+    pairs = pair_order(batch, perm)
     return GraphBatch(
         ragged=batch.ragged,
         edge_index=new_number[batch.edge_index[:, edge_perm]],
@@ -140,12 +157,23 @@ def permuted(batch: GraphBatch, perm: Tensor, edge_perm: Tensor | None = None) -
         edge_attr=None if batch.edge_attr is None else batch.edge_attr[edge_perm],
         pe={name: value[perm] for name, value in batch.pe.items()},
         edge_pe={name: value[edge_perm] for name, value in batch.edge_pe.items()},
-        pair_pe={name: value[pair_order] for name, value in batch.pair_pe.items()},
+        pair_pe={name: value[pairs] for name, value in batch.pair_pe.items()},
         edge_sets={
             name: EdgeSet(new_number[each.index], each.ptr, each.attr) for name, each in batch.edge_sets.items()
         },
-        pairs=None if batch.pairs is None else PairBlocks(batch.pairs.distance[pair_order], batch.ragged.sizes),
+        pairs=None if batch.pairs is None else PairBlocks(batch.pairs.distance[pairs], batch.ragged.sizes),
+        hops=None if batch.hops is None else _hops_of(batch.hops, perm, new_number),
     )
+
+
+def pair_order(batch: GraphBatch, perm: Tensor) -> Tensor:
+    """(sum of n_g^2,) the order of all pairs of nodes that an order of nodes gives, see :func:`permuted`."""
+    orders = [torch.empty(0, dtype=torch.int64)]
+    for graph, size in enumerate(batch.ragged.sizes):
+        first = int(batch.ragged.ptr[graph])
+        order = perm[first : first + size] - first
+        orders.append(_pairs_of(batch, graph).start + (order[:, None] * size + order[None, :]).reshape(-1))
+    return torch.cat(orders)
 
 
 def tensors_of(batch: GraphBatch) -> list[tuple[str, Tensor]]:
@@ -158,13 +186,16 @@ def tensors_of(batch: GraphBatch) -> list[tuple[str, Tensor]]:
         fields += [(f"{name}.index", each.index), (f"{name}.ptr", each.ptr), (f"{name}.attr", each.attr)]
     if batch.pairs is not None:
         fields.append(("pairs.distance", batch.pairs.distance))
+    if batch.hops is not None:
+        fields += [(f"hops.{name}", getattr(batch.hops, name)) for name in ("row_ptr", "col", "hop")]
+    fields += [(f"state.{name}", value) for name, value in batch.state.tensors()]
     return [(name, value) for name, value in fields if value is not None]
 
 
-def _edges(n: int, random: np.random.Generator) -> np.ndarray:
+def _edges(n: int, random: np.random.Generator, connected: bool) -> np.ndarray:
     """A path per component and some chords, both directions, shuffled."""
-    linked = n - 1 if n > 2 else n
-    half = linked // 2 if n >= 10 else linked
+    linked = n if connected or n < 3 else n - 1
+    half = linked // 2 if n >= 10 and not connected else linked
     pairs = {(i, i + 1) for i in range(linked - 1) if i + 1 != half or half == linked}
     for _ in range(linked):
         a, b = sorted(random.integers(0, linked, 2)) if linked else (0, 0)

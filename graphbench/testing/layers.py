@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from graphbench import registry
 from graphbench.layers.contract import Attention, GraphLayer
 from graphbench.structures import GraphBatch
-from graphbench.testing.checks import CHECKS, Subject, check_corner_cases, check_dropout, shaken
-from graphbench.testing.graphs import example_batch
+from graphbench.testing.checks import Subject, shaken
+from graphbench.testing.graphs import Example, example_batch
+from graphbench.testing.suite import check_module, module_checks, require_kind
 
 DIM = 12
 CONTEXT = {
@@ -24,8 +25,6 @@ CONTEXT = {
     "dropout": 0.0,
 }
 """What layers are filled from in the checks, where their arguments say nothing else."""
-
-_FAILURES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def layer_subject(
@@ -66,18 +65,17 @@ def call_local(module: nn.Module, batch: GraphBatch) -> dict[str, Tensor]:
 
 def layer_checks(component: type[GraphLayer]) -> list[str]:
     """Names of the checks of :func:`check_layer` that a class has to pass, from what it says of itself."""
-    parameters = registry.parameters(component)
-    names = [name for name in CHECKS if component.permutation_equivariant or name != "permutation"]
-    return [*names, "corner_cases", *(["dropout"] if "dropout" in parameters else [])]
+    return module_checks(component, equivariant=component.permutation_equivariant)
 
 
 def check_layer(
     component: type[GraphLayer],
+    /,
     *,
-    example: Callable[..., GraphBatch] | None = None,
+    example: Example | None = None,
     context: Mapping[str, Any] | None = None,
     **arguments: Any,
-) -> None:
+) -> list[str]:
     """Checks of an attention, a local layer or a block, on random graphs.
 
     Shapes; graphs of a batch do not change each other's outputs; node numbers do not matter (unless
@@ -93,35 +91,15 @@ def check_layer(
             count, so that ``dim=64`` is the width of the graphs, too.
         arguments: of the constructor.
 
+    Returns:
+        Names of the checks.
+
     Raises:
         AssertionError: what fails, a line for each check.
         TypeError: no class of a layer.
     """
-    if not (isinstance(component, type) and issubclass(component, GraphLayer)):
-        is_class = isinstance(component, type)
-        raise TypeError(
-            "check_layer takes the class of an attention, a local layer or a block (graphbench.layers.contract), "
-            f"received {f'the class {component.__name__}' if is_class else f'an object of {type(component).__name__}'}"
-        )
-    failed, filled = [], _filled(context, arguments)
+    require_kind("check_layer", component)
+    filled = _filled(context, arguments)
     graphs = example or functools.partial(example_batch, node_dim=filled["dim_in"], edge_dim=filled["dim_edge"])
-    for name in layer_checks(component):
-        random = {"dropout": 0.5} if name in ("determinism", "dropout") else {}
-        subject = layer_subject(component, context=context, **{**arguments, **random})
-        try:
-            check_one(name, subject, graphs)
-        except _FAILURES as error:
-            kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-            failed.append(f"  {name}: {kind}{error}")
-    if failed:
-        raise AssertionError("\n".join([f"{component.__qualname__} breaks the contract of layers:", *failed]))
-
-
-def check_one(name: str, subject: Subject, example: Callable[..., GraphBatch] = example_batch) -> None:
-    """One of :func:`layer_checks`, by name."""
-    if name == "corner_cases":
-        check_corner_cases(subject, example)
-    elif name == "dropout":
-        check_dropout(subject, example())
-    else:
-        CHECKS[name](subject, example())
+    make = functools.partial(layer_subject, component, context=context)
+    return check_module(component, lambda **random: make(**{**arguments, **random}), graphs)

@@ -9,7 +9,7 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from graphbench import registry
 from graphbench.errors import UserError
 from graphbench.heads import edge
-from graphbench.heads.convolution import ConvolutionHead, GATHead
+from graphbench.heads.convolution import GATHead
 from graphbench.heads.edge import EdgeHead, InductiveEdgeHead
 from graphbench.heads.graph import GraphHead
 from graphbench.heads.link_ranking import ranking_statistics
@@ -18,6 +18,9 @@ from graphbench.heads.node import NodeHead
 from graphbench.heads.ogb_code_graph import OGBCodeGraphHead
 from graphbench.heads.san_graph import SANGraphHead
 from graphbench.structures import EdgeSet, GraphBatch, Ragged
+from graphbench.testing import check_batch_independence, check_head, example_batch
+from graphbench.testing.examples import labelled
+from graphbench.testing.heads import head_subject
 
 RECORDED = {
     "graphgps/head_default_add_L2": GraphHead,
@@ -32,9 +35,6 @@ RECORDED = {
     "lrgb/head_mlp_graph_node_ensemble_L2": MLPGraphHead,
     "lrgb/head_mlp_graph_zinc_add_L3": ZINCGraphHead,
 }
-HEADS = [name for name in registry.names("heads") if name != "graphormer_graph"]
-PAIRS = (EdgeHead, InductiveEdgeHead)
-CONTEXT = {"dim_in": 32, "out_dim": 3, "layers_post_mp": 2, "pooling": "mean", "act": "relu"}
 
 
 def _batch(sizes):
@@ -45,12 +45,6 @@ def _batch(sizes):
     pairs = torch.stack([ends, ends.flip(1)], dim=1).view(-1, 2).T
     asked = torch.tensor([0, *(2 * (size > 0) for size in sizes)]).cumsum(0)
     return GraphBatch(ragged, torch.zeros(2, 0, dtype=torch.int64), edge_sets={"label": EdgeSet(pairs, asked)})
-
-
-def _head(name, **changes):
-    if registry.lookup("heads", name) in PAIRS:
-        changes = {"decoding": "concat", **changes}  # the one that may predict several numbers
-    return registry.construct(registry.lookup("heads", name), {**CONTEXT, **changes})
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -125,57 +119,13 @@ def test_wrong_values_are_named(make, message):
 # ---- every registered head -------------------------------------------------------------------------------------------
 
 
-def _rows(name, sizes):
-    if registry.lookup("heads", name) in PAIRS or name == "infer_links":
-        return sum(2 * (size > 0) for size in sizes)
-    return sum(sizes) if "node" in name else len(sizes)
-
-
-@pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("sizes", [[5, 3], [1], [0], [4, 0, 1], []])
-def test_shapes_and_finite_values(name, sizes):
-    pred = _head(name)(torch.randn(sum(sizes), 32), _batch(sizes))
-    assert pred.shape == ((_rows(name, sizes), 5, 3) if name == "ogb_code_graph" else (_rows(name, sizes), 3))
-    assert torch.isfinite(pred).all()
-
-
-@pytest.mark.parametrize("name", HEADS)
-@pytest.mark.parametrize("pooling", ["add", "mean", "max"])
-def test_a_graph_does_not_depend_on_its_batch(name, pooling):
-    head = _head(name, pooling=pooling).double().eval()  # in training BatchNorm reads the batch
-    sizes = [4, 1, 6]
-    h = torch.randn(11, 32, dtype=torch.float64)
-    together = head(h, _batch(sizes)).split([_rows(name, [size]) for size in sizes])
-    for alone, pred, size in zip(h.split(sizes), together, sizes):
-        torch.testing.assert_close(head(alone, _batch([size])), pred, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_the_order_of_nodes_does_not_matter(name):
-    head = _head(name).double()
-    h, order = torch.randn(7, 32, dtype=torch.float64), torch.randperm(7)
-    batch = _batch([7])
-    asked = batch.edge_sets["label"]
-    renumbered = batch.replace(edge_sets={"label": EdgeSet(order.argsort()[asked.index], asked.ptr)})
-    pred, permuted = head(h, batch), head(h[order], renumbered)
-    torch.testing.assert_close(permuted, pred[order] if "node" in name else pred, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_gradients_reach_everything_and_the_state_can_be_restored(name):
-    head, batch, h = _head(name), _batch([4, 3, 5]), torch.randn(12, 32, requires_grad=True)
-    if isinstance(head, ConvolutionHead):
-        batch = batch.replace(edge_index=torch.tensor([[0, 1, 2, 4], [1, 0, 1, 5]]))
-    pred = head(h, batch)
-    (pred * torch.randn_like(pred)).sum().backward()
-    assert h.grad.abs().sum() > 0
-    for key, parameter in head.named_parameters():
-        assert parameter.grad is not None, key
-        assert parameter.grad.abs().sum() > 0, key
-        assert torch.isfinite(parameter.grad).all(), key
-    other = _head(name)
-    other.load_state_dict(head.state_dict())
-    assert torch.equal(other(h, batch), head(h, batch))
+@pytest.mark.parametrize("name", registry.names("heads"))
+def test_head(name):
+    head = registry.lookup("heads", name)
+    check_head(head)
+    for pooling in ("add", "max") if "pooling" in registry.parameters(head) else ():
+        graphs = labelled(example_batch)
+        check_batch_independence(head_subject(head, example=graphs, pooling=pooling), graphs())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from graphbench import registry
 from graphbench.structures.capacity import RealRows
+from graphbench.testing import check_loss
 
 
 def _loss(name, task_type, out_dim, **arguments):
@@ -37,30 +38,10 @@ def test_against_pytorch(size_average):
     check(_loss("smoothl1", "regression", 4, **arguments)(logits, values), F.smooth_l1_loss(logits, values, **how))
 
 
-@pytest.mark.parametrize(
-    ("name", "task_type", "out_dim"),
-    [
-        ("cross_entropy", "classification", 4),
-        ("cross_entropy", "classification_binary", 1),
-        ("cross_entropy", "classification_multilabel", 4),
-        ("mse", "regression", 4),
-        ("l1", "regression", 1),
-        ("smoothl1", "regression", 4),
-    ],
-)
-def test_rows_weighted_equally_give_the_mean(name, task_type, out_dim):
-    """Its gradient, too; and a row of twice the weight counts as if it were there twice."""
-    loss, pred = _loss(name, task_type, out_dim), torch.randn(7, out_dim, dtype=torch.float64, requires_grad=True)
-    shape = (7,) if task_type == "classification" else (7, out_dim)
-    true = torch.randn(shape, dtype=torch.float64) if task_type == "regression" else torch.randint(0, 2, shape)
-    weighted, mean = loss.weighted(pred, true, torch.full((7,), 1 / 7, dtype=torch.float64)), loss(pred, true)
-    torch.testing.assert_close(weighted, mean)
-    torch.testing.assert_close(*(torch.autograd.grad(value, pred)[0] for value in (weighted, mean)))
-    twice = torch.tensor([2, 1, 1, 1, 1, 1, 1], dtype=torch.float64) / 8
-    torch.testing.assert_close(
-        loss.weighted(pred, true, twice), loss(torch.cat([pred[:1], pred]), torch.cat([true[:1], true]))
-    )
-    assert float(loss.weighted(pred[:0], true[:0], twice[:0]).detach()) == 0
+@pytest.mark.parametrize("size_average", ["mean", "sum"])
+@pytest.mark.parametrize("name", registry.names("tasks/losses"))
+def test_loss(name, size_average):
+    check_loss(registry.lookup("tasks/losses", name), size_average=size_average)
 
 
 @pytest.mark.parametrize("name", ["mse", "l1", "smoothl1"])
@@ -80,14 +61,6 @@ def test_unknown_targets_do_not_count(name):
 def test_a_loss_of_all_rows_together_cannot_be_weighted():
     with pytest.raises(ValueError, match="the loss weighted_cross_entropy reads all rows of a batch together"):
         _loss("weighted_cross_entropy", "classification", 3).weighted(torch.zeros(1, 3), torch.zeros(1), torch.ones(1))
-
-
-@pytest.mark.parametrize("name", ["cross_entropy", "weighted_cross_entropy", "mse", "l1", "smoothl1"])
-def test_no_rows_give_zero(name):
-    regression = name in ("mse", "l1", "smoothl1")
-    loss = _loss(name, "regression" if regression else "classification", 3)
-    true = torch.zeros(0, 3) if regression else torch.zeros(0, dtype=torch.int64)
-    assert float(loss(torch.zeros(0, 3), true)) == 0
 
 
 def test_half_precision_predictions_are_widened():

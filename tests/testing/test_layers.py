@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench import console, registry
 from graphbench.contract import Capturable
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.ops.segment import segment_mean, segment_repeat
@@ -17,8 +15,6 @@ from graphbench.registry import FromContext
 from graphbench.structures import GraphBatch
 from graphbench.testing import check_layer, example_batch, layer_checks, layer_subject
 from graphbench.transforms.heat_kernel_se import HeatKernelSE
-from tests.paths import ROOT
-from tests.test_main import TINY
 
 
 class Sound(GlobalAttention):
@@ -138,7 +134,7 @@ def test_a_broken_layer_is_told_what_it_breaks(component: type[GlobalAttention],
 
 
 def test_a_sound_layer_passes() -> None:
-    check_layer(Sound, scale=0.5)
+    assert check_layer(Sound, scale=0.5) == layer_checks(Sound)
     check_layer(Sound, dropout=0.2)
     check_layer(SaysOrdered)
     check_layer(Local)
@@ -161,113 +157,11 @@ def test_a_layer_that_reads_more_brings_its_graphs() -> None:
     check_layer(Reading, example=lambda *sizes, **options: example_batch(*sizes, **options, pe={"Mine.number": (1,)}))
 
 
-PLUG_IN = """
-import torch
-from torch import nn
-from graphbench.layers.contract import GlobalAttention
-from graphbench.registry import FromContext, register
-
-
-@register("Mine")
-class Mine(GlobalAttention):
-    def __init__(self, dim: FromContext[int], *, scale: float = 1.0):
-        super().__init__()
-        self.scale, self.lin = scale, nn.Linear(dim, dim)
-
-    def forward(self, h, e, batch):
-        return {returned}
-"""
-CASES = [
-    ("self.scale * self.lin(h)", 0, "contract: Mine passes outputs, batch_independence, permutation, gradients"),
-    ("self.lin(h) @ torch.eye(24, dtype=h.dtype)", 0, "(with dim 24, dim_in 24, dim_out 24, dim_edge 24, heads 2)"),
-    ("self.lin(h) - (h.mean(0) if h.shape[1] == 24 else 0)", 2, "batch_independence: h of graph 0 depends on its"),
-    ("self.lin(torch.softmax(h @ h.T, 1) @ h)", 2, "mine.py:8: Mine breaks the contract of layers:\n  batch_independ"),
-]
-
-
-@pytest.mark.parametrize(("returned", "code", "expected"), CASES)
-def test_the_layers_of_a_plug_in_are_checked(
-    returned: str, code: int, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned=returned))
-    yaml = tmp_path / "mine.yaml"
-    yaml.write_text(
-        f"_base_: {ROOT}/configs/quickstart.yaml\nplugins: [mine.py]\n"
-        "gt: {layer_type: CustomGatedGCN+Mine, Mine: {scale: 0.5}}\n"
-    )
-    try:
-        assert console.main(["check", str(yaml), *TINY, "--contract"]) == code
-    finally:
-        registry.forget("layers/attention", "Mine")
-    told = capsys.readouterr()
-    assert expected in (told.err if code else told.out)
-
-
-LOCAL = """
-from graphbench.layers.contract import LocalLayer
-
-
-@register("Beside")
-class Beside(LocalLayer):
-    def forward(self, h, e, batch):
-        return h - h.mean(0), e
-"""
-
-
-def test_every_layer_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned="self.lin(h) - h.mean(0)") + LOCAL)
-    override = ["plugins", f"[{tmp_path / 'mine.py'}]", "gt.layer_type", "Beside+Mine"]
-    try:
-        assert console.main(["check", "quickstart", *TINY, *override, "--contract"]) == 2
-    finally:
-        registry.forget("layers/attention", "Mine")
-        registry.forget("layers/local", "Beside")
-    told = capsys.readouterr().err
-    assert "Mine breaks the contract of layers" in told
-    assert "Beside breaks the contract of layers" in told
-
-
-MODEL = """
-from graphbench.models.contract import Frame, Model
-
-
-@register("Whole")
-class Whole(Model):
-    def __init__(self, frame: Frame):
-        super().__init__()
-        self.encoder, self.head = frame.encoder, frame.head(frame.dim_encoded)
-
-    def forward(self, batch):
-        h, batch = self.encoder(batch)
-        return self.head(h, batch)
-"""
-
-
-def test_a_layer_that_the_model_does_not_have_is_not_said_to_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine.py").write_text(PLUG_IN.format(returned="self.lin(h)") + MODEL)
-    override = ["plugins", f"[{tmp_path / 'mine.py'}]", "gt.layer_type", "None+Mine", "model.type", "Whole"]
-    try:
-        assert console.main(["check", "quickstart", *TINY, *override, "--contract"]) == 0
-    finally:
-        registry.forget("layers/attention", "Mine")
-        registry.forget("models", "Whole")
-    told = capsys.readouterr().out
-    assert "passes" not in told
-    assert "contract: no layer of this model comes from a plug-in" in told
-    assert "contract: it is for layers of the model, not checked: Whole, Mine\n" in told
-
-
-def test_without_plug_ins_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
-    assert console.main(["check", "quickstart", "--contract"]) == 0
-    assert "no layer of this model comes from a plug-in" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("component", "received"),
     [
-        (HeatKernelSE, "the class HeatKernelSE"),
+        (HeatKernelSE, "the class HeatKernelSE, which check_transform checks"),
+        (list, "the class list$"),
         (Sound(4), "an object of Sound"),
         ("Sound", "an object of str"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +13,9 @@ from torch import Tensor
 from graphbench import registry
 from graphbench.data.generators import BlockModel, sbm_cluster
 from graphbench.data.store import GraphStore
+from graphbench.testing import check_transform
+from graphbench.testing.examples import store_of
+from graphbench.testing.transforms import GRAPHS, check_graph_independence
 from graphbench.transforms.algorithms.cache import apply, describe
 from graphbench.transforms.algorithms.dense_blocks import StackTransform
 from graphbench.transforms.base import Input, Transform
@@ -34,74 +38,33 @@ def transform_of(name: str) -> Transform:
 
 
 def example() -> GraphStore:
-    store = sbm_cluster((6,), 0, base=BlockModel(2, 6, 7, 0.7, 0.3))
+    store = sbm_cluster((2,), 0, base=BlockModel(2, 6, 7, 0.7, 0.3))
     return store.replace(edge_attr=torch.arange(store.num_edges).remainder(3).unsqueeze(1))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_keeps_its_arguments_and_fits_the_store(name: str, tmp_path: Path) -> None:
-    transform = transform_of(name)
+def test_transform(name: str) -> None:
+    component, arguments = registry.lookup("transforms", name), ARGUMENTS.get(name, {})
+    if name != "EffectiveResistance":
+        check_transform(component, **arguments)
+        return
+    with pytest.raises(AssertionError) as told:  # keeps as many rows as the largest graph wants, as Exphormer does
+        check_transform(component)
+    assert re.fullmatch(r".*\n  graph_independence: .* depends on other graphs, .* shape .*", str(told.value))
+    check_graph_independence(component(), GRAPHS((6, 6, 6)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_encodings_are_kept_under_name_and_arguments(name: str, tmp_path: Path) -> None:
+    transform, store = transform_of(name), store_of(GRAPHS((5, 0, 1)))
     described = describe(transform)
     assert described["transform"] == transform.registered_name == name
     assert set(described["arguments"]) == set(registry.parameters(type(transform)))
     assert isinstance(described["version"], int)
-    assert set(transform(example())) <= set(transform.outputs)
-    store = apply(example(), {"T": transform}, tmp_path)  # a store refuses encodings of other lengths
-    batch = store.gather([2, 0])
-    there = {
-        "node": batch.pe,
-        "edge": batch.edge_pe,
-        "pair": batch.pairs or batch.pair_pe,
-        "edge_set": batch.edge_sets,
-        "hops": batch.hops,
-    }
-    assert [level for level, values in there.items() if values] == [transform.level]
-    again = apply(example(), {"T": transform_of(name)}, tmp_path, pytest.fail)
-    assert again.pe.keys() == store.pe.keys()
-    assert again.edge_pe.keys() == store.edge_pe.keys()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_graphs_without_nodes_or_edges(name: str, tmp_path: Path) -> None:
-    transform = transform_of(name)
-    edges = torch.tensor([[0, 1], [1, 0]])
-    store = GraphStore.from_arrays([0, 1, 3, 0], [0, 0, 2, 0], edges, x=torch.ones(4, 2))
-    batch = apply(store, {"T": transform}, tmp_path).gather([3, 2, 1])
-    for values in (*batch.pe.values(), *batch.edge_pe.values()):
-        # LaplacianPE marks eigenpairs that a graph does not have
-        assert values.isfinite().all() or name == "LaplacianPE"
-    nothing = GraphStore.from_arrays([], [], torch.empty(2, 0), x=torch.empty(0, 2))
-    assert apply(nothing, {"T": transform}, tmp_path).num_graphs == 0
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_place_of_a_graph_in_a_data_set_decides_nothing(name: str, tmp_path: Path) -> None:
-    store = sbm_cluster((3,), 0, base=BlockModel(2, 8, 12, 0.7, 0.3))
-    store = store.replace(edge_attr=torch.arange(store.num_edges).remainder(3).unsqueeze(1))
-    turned = [2, 1, 0]
-    graphs = [store.gather([graph]) for graph in turned]
-    other = GraphStore.from_arrays(
-        store.sizes[turned],
-        store.edge_counts[turned],
-        torch.cat([graph.edge_index for graph in graphs], 1),
-        x=torch.cat([graph.x for graph in graphs]),
-        edge_attr=torch.cat([graph.edge_attr for graph in graphs if graph.edge_attr is not None]),
-    )
-    here, there = (apply(each, {"T": transform_of(name)}, tmp_path) for each in (store, other))
-    for graph in range(3):
-        for a, b in zip(_encodings(here, graph), _encodings(there, turned.index(graph)), strict=True):
-            torch.testing.assert_close(a, b, equal_nan=True)
-
-
-def _encodings(store: GraphStore, graph: int) -> list[Tensor]:
-    batch = store.gather([graph])
-    sets, pairs, hops = batch.edge_sets.values(), batch.pairs, batch.hops
-    return [
-        *(values for named in (batch.pe, batch.edge_pe, batch.pair_pe) for values in named.values()),
-        *(values for each in sets for values in (each.index, each.attr) if values is not None),
-        *([] if pairs is None else [pairs.distance]),
-        *([] if hops is None else [hops.row_ptr, hops.col, hops.hop]),
-    ]
+    kept = apply(store, {"T": transform}, tmp_path)
+    again = apply(store, {"T": transform_of(name)}, tmp_path, pytest.fail)
+    assert again.pe.keys() == kept.pe.keys()
+    assert again.edge_pe.keys() == kept.edge_pe.keys()
 
 
 @pytest.mark.parametrize("changed", ["edge_index", "x", "edge_attr"])

@@ -61,7 +61,7 @@ def apply(
             for group in _groups(absent):
                 text = f"computing {', '.join(group)} of {store.num_graphs:,} graphs, {store.num_nodes:,} nodes"
                 with nullcontext() if progress is None else Display(text, progress):
-                    computed = _compute(store, group)
+                    computed = compute(store, group)
                 for name, transform in group.items():
                     outputs[name] = files.write(transform, computed[name])
     return with_outputs(store, transforms, outputs)
@@ -143,7 +143,13 @@ def _groups(transforms: Mapping[str, Transform]) -> list[dict[str, Transform]]:
     return list(groups.values())
 
 
-def _compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
+def compute(store: GraphStore, group: Mapping[str, Transform]) -> dict[str, dict[str, Tensor]]:
+    """The outputs of transforms that share a pass over the graphs (or of one), by name.
+
+    Raises:
+        ContractError: a result that is no dict of tensors with the declared names.
+        ValueError: an encoding that is not finite.
+    """
     first, *_ = members = list(group.values())
     method: Callable[..., Any] = type(first).__call__
     if isinstance(first, JointTransform):
