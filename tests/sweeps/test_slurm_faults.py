@@ -171,12 +171,14 @@ def test_a_job_that_gets_nowhere_in_its_time_is_not_queued_again(cluster: Path, 
     folder.write([("f", "1"), ("f", "2")], specs, runs=2)
     command = [sys.executable, "-m", "graphbench.sweeps.slurm_array", str(folder.path)]
     environment = {"PYTHONPATH": str(ROOT), "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "7"}
-    job = subprocess.Popen(command, env={**os.environ, **environment, "GRAPHBENCH_REQUEUE": "1"})
+    environment |= {"GRAPHBENCH_REQUEUE": "1"}
+    job = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
     log = specs[0].log_file
     until((lambda: folder.result(0)) if came_further else log.exists)
     job.send_signal(signal.SIGUSR1)
-    assert job.wait(120) == 130
-    assert "interrupted: " in log.read_text()
+    _, told = job.communicate(timeout=120)
+    assert job.returncode == 130
+    assert "interrupted: " in log.read_text() + told  # told, where the log exists and nothing is written to it yet
     if came_further:
         assert (cluster / "scontrol").read_text() == "requeue 7_0"
         assert folder.result(0) is not None
