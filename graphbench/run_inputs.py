@@ -10,13 +10,12 @@ from pathlib import Path
 
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.split_protocols import SplitMode
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import with_known_targets
+from graphbench.factory.loaders import data_of_split
 from graphbench.factory.pretrained import run_configuration
 from graphbench.preflight import Run, declared_identity
 from graphbench.runs.data_facts import DataFacts, PretrainedFacts
@@ -106,10 +105,7 @@ class FinishedRun:
             loaded: the data with encodings, where somebody has them; None: they are computed, or read from the cache.
         """
         encoded = encode(self.config, self.raw) if loaded is None else loaded
-        encoded = with_known_targets(self.config, encoded, self.splits)
-        if not (encoded.card.transductive and encoded.card.task == "link_pred"):
-            return encoded
-        return dataclasses.replace(encoded, store=without_hidden_pairs(encoded.store, self.splits))
+        return data_of_split(self.config, encoded, self.splits)
 
 
 def read_finished(path: Path) -> FinishedRun:

@@ -33,6 +33,8 @@ from graphbench.config.values import check
 from graphbench.config.yaml_files import COMMAND_LINE, PYTHON, Leaves, parse_overrides, read_file, read_mapping
 from graphbench.errors import SHOWN, UserError, nearest, unknown
 
+_LONGEST = 240
+"""Bytes of a folder's name; file systems take 255, and folders that are moved aside have longer ones."""
 _ENCODER_KEYS = ("dataset.node_encoder_name", "dataset.edge_encoder_name")
 
 
@@ -56,6 +58,10 @@ def load_config(
     Raises:
         UserError: missing file, bad YAML, unknown key, wrong type, unknown component, bad plug-in, no name.
     """
+    if not isinstance(settings, str | Path | Mapping):
+        raise TypeError(f"load_config takes a file, a shipped name or a mapping, received {type(settings).__name__}")
+    if name is not None and not isinstance(name, str):
+        raise UserError(f"name: it is the run folder's name, a text, received {name!r}.")
     if isinstance(overrides, Mapping):
         overrides = [word for pair in overrides.items() for word in pair]
     leaves: Leaves = {}
@@ -135,6 +141,10 @@ def _run_name(base: str, tag: str, where: str, where_tag: str) -> str:
         raise UserError(
             f"{where_tag if tag else where}: the runs would be called '{name}', and folders with a leading dot or "
             ".old- in their name are those of hidden runs, or moved aside. Choose another name."
+        )
+    if len(name.encode()) > _LONGEST:
+        raise UserError(
+            f"{where_tag if tag else where}: a run folder's name has at most {_LONGEST} bytes, received '{name}'."
         )
     return name
 

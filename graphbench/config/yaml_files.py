@@ -142,19 +142,38 @@ def read_mapping(settings: Mapping[str, Any], leaves: Leaves, whole: Collection[
     """
     written: Leaves = {}
 
-    def walk(section: Mapping[str, Any], prefix: str) -> None:
+    def walk(section: Mapping[str, Any], prefix: str, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise UserError(f"{PYTHON}: more than {_DEEPEST} sections lie inside each other at {prefix[:60]}...")
         for key, value in section.items():
             name = f"{prefix}{key}"
             if not isinstance(key, str) or name in written:
                 raise UserError(f"{PYTHON}: {f'{name} is set twice' if name in written else f'{key!r} is no key'}.")
             if isinstance(value, Mapping) and name not in whole:
-                walk(value, f"{name}.")
+                walk(value, f"{name}.", depth + 1)
             else:
-                written[name] = (str(value) if isinstance(value, Path) else copy.deepcopy(value), PYTHON)
+                written[name] = (_plain(value, name), PYTHON)
 
-    walk(settings, "")
+    walk(settings, "", 0)
     _read_bases(written, Path(), leaves, whole, ())
     leaves.update(written)
+
+
+def _plain(value: Any, name: str, depth: int = 0) -> Any:
+    """A value of Python as YAML would have given it: numbers of NumPy and PyTorch as Python's, paths as text."""
+    if depth > _DEEPEST:
+        raise UserError(f"{PYTHON}: {name}: more than {_DEEPEST} values lie inside each other.")
+    if isinstance(value, Mapping):
+        return {key: _plain(each, name, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, name, depth + 1) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    if callable(getattr(value, "item", None)) and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if value is not None and type(value) not in (bool, int, float, str):
+        raise UserError(f"{PYTHON}: {name} takes numbers, texts, lists and mappings, received {type(value).__name__}.")
+    return value
 
 
 def _read_bases(

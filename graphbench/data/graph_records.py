@@ -71,6 +71,14 @@ def level_of(task: str) -> Level:
     return "graph" if task == "graph" else "node" if task == "node" else "pair"
 
 
+def targets_of_type(y: Tensor, task_type: str) -> Tensor:
+    """Targets in the form of their task: (R, T) float32 of numbers and labels, else (R,) where there is one column."""
+    if task_type in ("regression", "classification_multilabel"):
+        y = y.to(torch.float32)
+        return y.unsqueeze(1) if y.dim() == 1 else y
+    return y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
+
+
 def read_field(graph: GraphLike, name: str) -> Any:
     """One field of a graph, None where it has no such field."""
     return graph.get(name) if isinstance(graph, Mapping) else getattr(graph, name, None)

@@ -26,8 +26,11 @@ def homogeneous(data: Any) -> dict[str, Any]:
         data: ``torch_geometric.data.HeteroData``.
 
     Raises:
-        TypeError: targets of several kinds of nodes, or no class per node.
+        TypeError: targets of several kinds of nodes, or no class per node; targets of pairs.
     """
+    for relation in data.edge_types:
+        if data[relation].get("edge_label_index") is not None:
+            raise TypeError("a heterogeneous graph with targets of pairs, whose nodes have other numbers in one graph")
     kinds = list(data.node_types)
     counts = [int(data[kind].num_nodes) for kind in kinds]
     starts = dict(zip(kinds, torch.tensor([0, *counts]).cumsum(0).tolist(), strict=False))
@@ -42,6 +45,7 @@ def homogeneous(data: Any) -> dict[str, Any]:
         "edge_attr": relation.unsqueeze(1),
         "x": _features(data, kinds, counts),
         "num_nodes": sum(counts),
+        "node_kinds": len(kinds),
     }
     labelled = [kind for kind in kinds if data[kind].get("y") is not None]
     if len(labelled) > 1:

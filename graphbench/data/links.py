@@ -17,35 +17,63 @@ _SEED = 0
 def with_links_as_targets(store: GraphStore) -> GraphStore:
     """The graph whose targets are its own links (1), and as many pairs of nodes that are not linked (0).
 
-    An edge that has its reverse is one link, asked about in one direction; a self loop is none.
+    An edge that has its reverse is one link; a self loop is none. No pair is asked about twice, in either direction:
+    one half could train, the other test. Neither the order of two linked nodes, where both directions are there, nor
+    that of the pairs tells anything.
 
     Args:
         store: one graph.
 
     Raises:
-        ValueError: several graphs, or no link.
-        UserError: the graph has an edge between any two nodes.
+        ValueError: several graphs, no link, or no pair that is none.
     """
     if store.num_graphs != 1:
         raise ValueError(
             f"{store.num_graphs} graphs ask about no pairs of nodes ('edge_label_index', with targets 'edge_label'); "
             "the links of one graph are its targets where it names none"
         )
-    nodes, edge_index = store.num_nodes, store.edge_index.to(torch.int64)
+    nodes, edge_index, rng = store.num_nodes, store.edge_index.numpy().astype(np.int64), np.random.default_rng(_SEED)
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
-    code = (source * nodes + target).unique()
-    reverse = code % nodes * nodes + code // nodes
-    code = code[(code <= reverse) | ~torch.isin(reverse, code)]
-    if not len(code):
-        raise ValueError("the graph has no links to predict")
-    taken = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    unlinked = unlinked_pairs(taken, nodes, len(code), np.random.default_rng(_SEED))
-    index = torch.cat([torch.stack([code // nodes, code % nodes]), unlinked], dim=1)
+    given = np.unique(source * nodes + target)
+    reverse = given % nodes * nodes + given // nodes
+    once = given[(given < reverse) | ~np.isin(reverse, given)]
+    both = np.isin(once % nodes * nodes + once // nodes, given)
+    unlinked = _unlinked_once(np.minimum(once, once % nodes * nodes + once // nodes), nodes, len(once), rng)
+    if not len(once) or not len(unlinked):
+        raise ValueError("the graph has no links to predict" if not len(once) else "the graph links all pairs of nodes")
+    code = np.concatenate([once, unlinked])
+    turned = np.concatenate([both, np.ones(len(unlinked), dtype=bool)]) & (rng.random(len(code)) < 0.5)
+    code = np.where(turned, code % nodes * nodes + code // nodes, code)
+    order = rng.permutation(len(code))
+    index = torch.from_numpy(np.stack([code // nodes, code % nodes])[:, order].astype(np.int32))
     return store.replace(
-        y=torch.tensor([1, 0]).repeat_interleave(len(code)),
+        y=torch.from_numpy((order < len(once)).astype(np.int64)),
         y_level="pair",
-        edge_sets={"label": StoredEdges(torch.tensor([0, index.shape[1]]), index.to(torch.int32))},
+        edge_sets={"label": StoredEdges(torch.tensor([0, len(code)]), index)},
     )
+
+
+def _unlinked_once(linked: np.ndarray, nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(at most count,) pairs u * nodes + v, u < v, that are not linked, each once, uniformly; all, if there are fewer.
+
+    Args:
+        linked: pairs in the same form, each once.
+        nodes: number of nodes.
+        count: number of pairs wanted.
+        rng: source of randomness.
+    """
+    available = nodes * (nodes - 1) // 2 - len(linked)
+    if available <= 2 * count:  # a graph so dense that listing all of its pairs is no more than its edges
+        first, second = np.triu_indices(nodes, 1)
+        return rng.permutation(np.setdiff1d(first * nodes + second, linked))[:count]
+    found = np.zeros(0, dtype=np.int64)
+    while len(found) < count:
+        ends = rng.integers(nodes, size=(2, 2 * (count - len(found)) + 8))
+        code = ends.min(0) * nodes + ends.max(0)
+        code = code[(ends[0] != ends[1]) & ~np.isin(code, linked)]
+        _, first = np.unique(np.concatenate([found, code]), return_index=True)
+        found = np.concatenate([found, code])[np.sort(first)]
+    return found[:count]
 
 
 def other_targets(edge_index: Tensor, num_nodes: int, source: Tensor, rng: np.random.Generator) -> Tensor:

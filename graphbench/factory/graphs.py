@@ -9,7 +9,7 @@ from typing import Any
 
 from graphbench.config import Config
 from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, GraphRecord, level_of
+from graphbench.data.graph_records import GraphLike, GraphRecord, level_of, targets_of_type
 from graphbench.data.sparse_features import with_sparse_features
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
@@ -34,8 +34,13 @@ def batch_of(config: Config, graphs: Any) -> GraphBatch:
     """
     from torch_geometric.data import Batch  # a second, and only who has such graphs needs it
 
-    graphs = graphs.to_data_list() if isinstance(graphs, Batch) else graphs
-    store = encode_store(config, store_of(graphs, config.tree.dataset.task))
+    if not isinstance(config, Config):
+        raise TypeError(f"batch_of takes what load_config returns, received {type(config).__name__}")
+    graphs, dataset = graphs.to_data_list() if isinstance(graphs, Batch) else graphs, config.tree.dataset
+    store = store_of(graphs, dataset.task)
+    if store.y is not None:
+        store = store.replace(y=targets_of_type(store.y, dataset.task_type))
+    store = encode_store(config, store)
     return gather(config, store, range(store.num_graphs))
 
 

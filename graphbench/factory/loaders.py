@@ -12,6 +12,7 @@ from graphbench.blockwise.model import BlockwiseModel
 from graphbench.config import Config
 from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
@@ -100,12 +101,11 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
 
     Args:
         config: a loaded configuration.
-        loaded: the data, with encodings.
+        loaded: the data, with encodings, see :func:`data_of_split`.
         splits: splits of this run.
         seed: seed of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
     """
-    loaded = with_known_targets(config, loaded, splits)
     train = config.tree.train
     sampler = train.sampler
     process = LoaderProcess(seed, fabric.device, fabric.global_rank, fabric.world_size)
@@ -123,11 +123,28 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
                 eval_node_budget=config.tree.val.node_budget,
                 resident=train.resident,
                 transductive=loaded.card.transductive,
-                hide_edges=loaded.card.task == "link_pred",
                 resample_negatives=config.tree.dataset.resample_negative,
                 batch_transform=batch_transform(config),
             )
     return build_large_loader(config, loaded, splits, process)
+
+
+def data_of_split(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
+    """The data as all batches of a run have it: targets that the model reads, no edge that is an answer.
+
+    Args:
+        config: a loaded configuration.
+        loaded: the data, with encodings.
+        splits: splits of the run.
+
+    Raises:
+        UserError: encodings were computed with edges that validation or test ask about.
+    """
+    loaded = with_known_targets(config, loaded, splits)
+    if not (loaded.card.transductive and loaded.card.task == "link_pred"):
+        return loaded
+    with config_errors(config, "dataset.node_encoder_name", "gt.layer_type"):
+        return replace(loaded, store=without_hidden_pairs(loaded.store, splits))
 
 
 def with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:

@@ -12,7 +12,7 @@ from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits
 from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders
+from graphbench.factory.loaders import build_loaders, data_of_split
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import Pretrained, load_pretrained
 from graphbench.factory.task import build_task
@@ -86,6 +86,7 @@ def assemble(
         seed: seed of batches and parameters.
         run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.
     """
+    loaded = data_of_split(config, loaded, splits)
     info = loaded.card.info(loaded.store, splits.train)
     seed_everything(seed)
     model = build_model(config, info)

@@ -84,15 +84,12 @@ def read_trained(path: Path, split: str, graph: int) -> Trained:
             norm.train()
     load_parameters(model, best["model"], reset_head=False)
     if loaded.card.transductive:
-        # The loop's own batch: in link prediction it lacks the edges that validation and test ask about.
-        hide = loaded.card.task == "link_pred"
         loaders = GraphLoaders(
             loaded.store,
             splits,
             LoaderProcess(record.seed),
             batch_size=1,
             transductive=True,
-            hide_edges=hide,
             batch_transform=batch_transform(config),
         )
         return Trained(record.config, record.run_id, best["epoch"], initial, model, loaders.full_batch, graph)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from graphbench.data.graph_records import level_of
 from graphbench.errors import UserError
 from graphbench.ops.backend import traced
 from graphbench.structures import GraphBatch, Ragged
@@ -57,6 +58,8 @@ def write_program(trained: TrainedModel, file: Path) -> float:
         UserError: the model cannot be traced for graphs of any size, or the program computes something else.
     """
     _, model = trained.run
+    if level_of(trained.info.task) == "pair":
+        raise UserError("no program: the model predicts pairs of nodes, which have no input.")
     batches = [trained.batch_of([graph]) for graph in _examples(trained.info)]
     inputs = [inputs_of(batch) for batch in batches]
     if all("edge" in name for name in inputs[0]):

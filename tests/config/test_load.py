@@ -9,7 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from graphbench import registry
 from graphbench.config import load_config
@@ -265,11 +267,39 @@ def test_a_mapping_is_a_configuration(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"gt": {1: 2}}, "a", r"settings: 1 is no key"),
         ({"_base_": "quickstrat"}, "a", r"settings: no such configuration file: 'quickstrat'.* Did you mean"),
         ({"optim": 3}, "a", r"settings: optim is a section of keys, received 3"),
+        ({"seed": {1, 2}}, "a", r"settings: seed takes numbers, texts, lists and mappings, received set"),
+        ({"plugins": [print]}, "a", r"settings: plugins takes numbers, .* received builtin_function_or_method"),
+        ({"seed": 1}, 3, r"name: it is the run folder's name, a text, received 3"),
+        ({"seed": 1}, "x" * 300, r"name: a run folder's name has at most 240 bytes, received 'xxx"),
     ],
 )
-def test_mappings_are_checked_as_files(settings: dict[Any, Any], name: str | None, message: str) -> None:
+def test_mappings_are_checked_as_files(settings: dict[Any, Any], name: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_config(settings, name=name)
+
+
+def test_mappings_that_contain_themselves_and_what_is_none() -> None:
+    endless: dict[str, Any] = {}
+    endless["gt"] = endless
+    values: list[Any] = []
+    values.append(values)
+    for settings in (endless, {"run_multiple_splits": values}):
+        with pytest.raises(UserError, match=r"settings: .*more than 100 .* lie inside each other"):
+            load_config(settings, name="a")
+    for wrong in (None, ["seed", 1], load_config("quickstart")):
+        with pytest.raises(TypeError, match="load_config takes a file, a shipped name or a mapping, received "):
+            load_config(wrong)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_and_pytorch_are_numbers() -> None:
+    settings = {
+        "_base_": "quickstart",
+        "seed": np.int64(7),
+        "optim.base_lr": torch.tensor(0.5),
+        "gt.dropout": np.float32(0.25),
+    }
+    tree = load_config(settings, name="a").tree
+    assert (tree.seed, tree.optim.base_lr, tree.gt.dropout) == (7, 0.5, 0.25)
 
 
 def test_own_sections_are_completed_from_the_signature(write) -> None:

@@ -19,7 +19,7 @@ from graphbench.data.builder import DatasetBuilder, LoadedDataset
 from graphbench.data.card import DatasetCard, out_dim_of
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_forms import graph_list
-from graphbench.data.graph_records import GraphLike, GraphRecord, concatenated, level_of, read_field
+from graphbench.data.graph_records import GraphLike, GraphRecord, concatenated, level_of, read_field, targets_of_type
 from graphbench.data.graph_tables import is_table, missing_file, read_tables, stated_splits
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
@@ -49,8 +49,15 @@ _MODES = (
 )
 """Protocols that need nothing but the graphs."""
 _UNREAD = "Masks of nodes are read with dataset.transductive true, of a single graph; here whole graphs are split."
-_READ = (*(each.name for each in fields(GraphRecord)), *(f"{part}_mask" for part in PARTS), "split", "smiles")
+_READ = (
+    *(each.name for each in fields(GraphRecord)),
+    *(f"{part}_mask" for part in PARTS),
+    "split",
+    "smiles",
+    "node_kinds",
+)
 """Names of fields of a graph."""
+_OF_PAIRS = ("edge_label_index", "edge_label", "pos_edge_label_index", "neg_edge_label_index")
 _CONTENT = "a list of torch_geometric Data objects or of dicts of tensors (edge_index, x, edge_attr, y)"
 
 
@@ -153,14 +160,25 @@ class CustomGraphs(DatasetBuilder):
         return LoadedDataset(store, self._measured(store, where, published), published, code or {})
 
     def _store(self, graphs: Sequence[GraphLike]) -> GraphStore:
-        if self.task == "link_pred" and all(read_field(graph, "edge_label_index") is None for graph in graphs):
+        if self.example != "pair":
+            return GraphStore.from_graphs(graphs, self.example)
+        named = [each for each in _OF_PAIRS if any(read_field(graph, each) is not None for graph in graphs)]
+        if named and "edge_label_index" not in named:
+            raise ValueError(f"'{named[0]}' is of no use without 'edge_label_index', the pairs of nodes (2, pairs)")
+        if self.task == "link_pred" and not named:
+            if read_field(graphs[0], "node_kinds") is not None:
+                raise ValueError(
+                    "of nodes of several kinds it is not known which can be linked: name pairs (edge_label_index)"
+                )
             return with_links_as_targets(GraphStore.from_arrays(**concatenated(graphs, "pair")))
-        return GraphStore.from_graphs(graphs, self.example)
+        store = GraphStore.from_graphs(graphs, "pair")
+        if self.task == "link_pred":
+            _check_asked_links(store, self.transductive)
+        return store
 
     def _targets(self, y: Tensor, where: str, note: str) -> Tensor:
+        y = targets_of_type(y, self.task_type)
         if self.task_type in ("regression", "classification_multilabel"):
-            y = y.to(torch.float32)
-            y = y.unsqueeze(1) if y.dim() == 1 else y
             wrong = without_target(y) | y.isinf().any(1)
             if self.task_type == "regression" and not self.transductive and bool(wrong.any()):
                 number = int(wrong.int().argmax())
@@ -169,7 +187,6 @@ class CustomGraphs(DatasetBuilder):
                     f"examples out.{note}"
                 )
             return y
-        y = y.squeeze(1) if y.dim() == 2 and y.shape[1] == 1 else y
         if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
             number = int((~y.isfinite()).int().argmax())
             remedy = "write -1 for nodes without a target" if self.transductive else "leave it out"
@@ -187,7 +204,7 @@ class CustomGraphs(DatasetBuilder):
 
     def _classes(self, y: Tensor, where: str) -> Tensor:
         """Refuses what is no number of a class: below 0, or so large that it is an identifier."""
-        least, most = NO_TARGET if self.transductive else 0, max(len(y), _FEW_CLASSES) - 1
+        least, most = NO_TARGET if self.transductive and self.task == "node" else 0, max(len(y), _FEW_CLASSES) - 1
         most = 1 if self.task_type == "classification_binary" else most
         wrong = (y < least) | (y > most)
         if bool(wrong.any()):
@@ -253,6 +270,24 @@ class CustomGraphs(DatasetBuilder):
         if not self._reads_masks(store) or any(mask is None for mask in masks):
             return {}
         return {"standard": mask_splits(*masks, what=str(self.path or self.function))}
+
+
+def _check_asked_links(store: GraphStore, transductive: bool) -> None:
+    """Refuses answers that nothing can hide, and tells of pairs of which one half may answer the other."""
+    batch = store.gather(range(store.num_graphs))
+    ends, nodes = batch.edge_sets["label"].index, batch.num_nodes
+    asked, edges = (index[0] * nodes + index[1] for index in (ends, batch.edge_index))
+    if not transductive and (count := int(torch.isin(asked, edges).sum())):
+        raise ValueError(
+            f"{count} of the {len(asked)} pairs that are asked about are edges of their graphs, which answer them: "
+            "leave these out of edge_index (dataset.transductive true hides those of validation and test)"
+        )
+    unordered = ends.amin(0) * nodes + ends.amax(0)
+    if twice := len(unordered) - len(unordered.unique()):
+        logger.warning(
+            "%d pairs of edge_label_index are there twice, or in both directions: where a split is drawn at random, "
+            "one may train and the other test.", twice,
+        )  # fmt: skip
 
 
 def _note_on_edges(store: GraphStore) -> str | None:

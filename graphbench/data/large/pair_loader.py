@@ -14,7 +14,6 @@ from graphbench.data.large.loader import BATCH_STREAM, EVALUATION_STREAM, Loader
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.subgraph import check_one_graph, has_edge_rows, node_rows, subgraph
 from graphbench.data.loading.batching import consecutive_share
-from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
@@ -70,7 +69,7 @@ class PairLoader(SamplingLoader):
         if not splits.train.numel():
             raise ValueError("the training part of the split is empty")
         splits.check(store.edge_sets["label"].num_pairs)
-        self._store, self._splits, self._batch_size = without_hidden_pairs(store, splits), splits, batch_size
+        self._store, self._splits, self._batch_size = store, splits, batch_size
         self._pairs = store.edge_sets["label"].index
         self._incoming = IncomingEdges.of(self._store.edge_index, store.num_nodes, numbered=has_edge_rows(store))
         self._sampler = NeighborSampler(self._incoming, sizes)

@@ -33,7 +33,8 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
     if any(computed):
         raise ValueError(
             f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
-            "the nodes were computed with them; leave those edges out of the data, or use no encodings"
+            "the nodes were computed with them; leave those edges out of the data, or use no encodings. Hops alone can "
+            "be measured without them (dataset.distances batch)"
         )
     kept = ~seen
     return store.replace(

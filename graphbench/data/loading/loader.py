@@ -23,7 +23,6 @@ from torch import Tensor
 
 from graphbench.data.loading.assembly import why_not
 from graphbench.data.loading.batching import Batching, Order, check_budget, consecutive_share, in_order, shard
-from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.loading.negatives import with_negatives
 from graphbench.data.loading.padded import PaddedBatches, numbers_of
 from graphbench.data.loading.prefetch import one_ahead
@@ -63,8 +62,6 @@ class GraphLoaders(AssemblesOnDevice):
         process: process of the training that the batches are for.
         batch_size: graphs per batch and process; ignored when transductive.
         transductive: True when the examples are nodes or pairs of graphs that are always seen whole.
-        hide_edges: link prediction: pairs of validation and test are removed from the edges of the graph, in both
-            directions. Transductive only.
         resample_negatives: draw the negative pairs anew for every batch
             (:mod:`graphbench.data.loading.negatives`); in evaluation they are the same in every epoch.
         batching: ``shuffled`` or ``bucketed`` (graphs of similar size share a batch); see
@@ -85,7 +82,6 @@ class GraphLoaders(AssemblesOnDevice):
         *,
         batch_size: int,
         transductive: bool,
-        hide_edges: bool = False,
         resample_negatives: bool = False,
         batching: Order = "shuffled",
         node_budget: int = 0,
@@ -101,6 +97,8 @@ class GraphLoaders(AssemblesOnDevice):
             raise ValueError("a transductive data set needs one target per node or pair, received one per graph")
         if resample_negatives and (transductive or store.y_level != "pair"):
             raise ValueError("resample_negative is for many graphs with targets per pair of nodes")
+        if resample_negatives and store.y is not None and not bool(((store.y == 0) | (store.y == 1)).all()):
+            raise ValueError("resample_negative draws pairs with target 0, for targets that are 0 or 1")
         if resample_negatives and resident == "always":
             raise ValueError("resample_negative draws pairs on the host: leave resident at auto")
         if transductive and (node_budget or eval_node_budget or batching != "shuffled"):
@@ -110,8 +108,7 @@ class GraphLoaders(AssemblesOnDevice):
         splits.check(num_examples(store, transductive))
         check_budget(store.sizes, node_budget)
         check_budget(store.sizes, eval_node_budget, "eval_node_budget")
-        hides = transductive and hide_edges and store.y_level == "pair"
-        self._store, self._splits = without_hidden_pairs(store, splits) if hides else store, splits
+        self._store, self._splits = store, splits
         self._batch_size = batch_size
         self._budget = eval_node_budget or node_budget  # of evaluation
         self._transductive = transductive

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
+from graphbench.data.graph_forms import graph_list
 from graphbench.data.split_protocols import make_splits
 from graphbench.data.splits import SplitRequest
 from graphbench.errors import ArgumentError, UserError
@@ -263,12 +264,37 @@ def test_pairs_of_nodes_have_the_targets(tmp_path: Path) -> None:
             {"task": "edge"},
             r"graph 0 has 2 nodes, but a pair \(edge_label_index\) \[0, 2\]",
         ),
+        ({"edge_label": torch.ones(3)}, {"task": "link_pred"}, r"'edge_label' is of no use without 'edge_label_index'"),
+        ({"pos_edge_label_index": torch.ones(2, 3)}, {"task": "link_pred"}, r"'pos_edge_label_index' is of no use"),
+        (PAIRS | {"edge_label": torch.tensor([1, 0, -1])}, {"task": "edge"}, r"'edge_label' of pair 2 is -1"),
         (PAIRS | {"edge_label_index": torch.ones(3)}, {"task": "edge"}, r"edge_label_index of graph 0 must have shape"),
     ],
 )  # fmt: skip
 def test_pairs_that_do_not_fit(tmp_path: Path, fields: dict[str, Any], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         _load(tmp_path, _graph([0, 1], **fields), **({"transductive": True} | changes))
+
+
+def test_answers_that_nothing_can_hide_are_refused_and_pairs_in_both_directions_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UserError, match=r"2 of the 6 pairs that are asked about are edges of their graphs"):
+        _load(tmp_path, [_graph([0], **PAIRS)] * 2, task="link_pred", task_type="classification_multi")
+    assert not caplog.records
+    asked = {"edge_label_index": torch.tensor([[0, 1], [1, 0]]), "edge_label": torch.tensor([1, 1])}
+    _load(tmp_path, _graph([0], **asked), task="link_pred", transductive=True)
+    assert "1 pairs of edge_label_index are there twice, or in both directions" in caplog.text
+
+
+def test_links_between_kinds_of_nodes_are_named() -> None:
+    graph = HeteroData()
+    graph["a"].num_nodes, graph["b"].num_nodes = 2, 2
+    graph["a", "to", "b"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(UserError, match="of nodes of several kinds it is not known which can be linked"):
+        _family(path="x", task="link_pred", transductive=True).measure(graph_list(graph))
+    graph["a", "to", "b"].edge_label_index = torch.tensor([[0], [0]])
+    with pytest.raises(TypeError, match="a heterogeneous graph with targets of pairs"):
+        graph_list(graph)
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:

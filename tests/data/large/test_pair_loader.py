@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphbench.data.large.pair_loader import PairLoader
+from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.splits import Splits
 from graphbench.data.store import StoredEdges
 from tests.data.large.large_graphs import one_graph
@@ -46,27 +47,8 @@ def test_an_epoch_asks_every_training_pair_once():
 
 
 def _hidden_safe():
-    """Encodings cannot stay where edges are taken out."""
-    store = asked_graph()
-    return store.replace(pe={}, edge_pe={})
-
-
-def test_pairs_of_validation_and_test_are_no_edges():
-    store = _hidden_safe()
-    index = store.edge_sets["label"].index[:, torch.cat([SPLITS.val, SPLITS.test])].T.tolist()
-    forbidden = {tuple(pair) for pair in index} | {(t, s) for s, t in index}
-    assert {tuple(edge) for edge in store.edge_index.T.tolist()} & forbidden, "or nothing is tested"
-    made = loader(store, sizes=[-1, -1])
-    ((whole, _),) = next(iter(made.passes)).batches()
-    for batch in [whole, *(batch for batch, _ in made.train(0))]:
-        nodes = batch.x[:, 0].long()
-        edges = {tuple(edge) for edge in nodes[batch.edge_index].T.tolist()}
-        assert edges
-        assert not edges & forbidden
-        ends = store.edge_index.T[batch.edge_attr[:, 0].long()].long()
-        assert torch.equal(nodes[batch.edge_index].T, ends), "attributes stay with their edges"
-    with pytest.raises(ValueError, match="encodings of the nodes were computed with them"):
-        loader(asked_graph())
+    """As a run has it: encodings cannot stay where edges are taken out."""
+    return without_hidden_pairs(asked_graph().replace(pe={}, edge_pe={}), SPLITS)
 
 
 @pytest.mark.parametrize(

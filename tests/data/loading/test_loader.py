@@ -233,7 +233,8 @@ def test_pairs_of_one_graph_are_examples() -> None:
 
 
 def test_link_prediction_hides_the_edges_it_asks_for_later() -> None:
-    ((batch, _),) = _pair_loaders(_pair_store(), hide_edges=True).train(0)
+    hidden = without_hidden_pairs(_pair_store(), PAIR_SPLITS)
+    ((batch, _),) = _pair_loaders(hidden).train(0)
     # 1-2 is asked about in validation, 3-4 in test: gone in both directions, features too.
     assert sorted(batch.edge_index.T.tolist()) == [[0, 1], [1, 0], [2, 3], [3, 2]]
     assert batch.edge_attr[:, 0].tolist() == [0, 2, 4, 6]
@@ -253,10 +254,10 @@ def test_edges_of_several_graphs_are_hidden_graph_by_graph() -> None:
 
 def test_encodings_computed_with_hidden_edges_are_refused() -> None:
     with pytest.raises(ValueError, match="4 edges of the graph are asked about in validation or test"):
-        _pair_loaders(_pair_store(encodings=True), hide_edges=True)
+        without_hidden_pairs(_pair_store(encodings=True), PAIR_SPLITS)
     training = torch.tensor([[0, 1], [1, 0]])
-    loaders = _pair_loaders(_pair_store(encodings=True, edges=training), hide_edges=True)
-    assert loaders.full_batch.num_edges == 2
+    store = _pair_store(encodings=True, edges=training)
+    assert without_hidden_pairs(store, PAIR_SPLITS) is store
 
 
 def test_negatives_are_drawn_per_epoch_and_fixed_in_evaluation() -> None:
