@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench.config import Config
+from graphbench.data.loading.hidden_pairs import count_answered
 from graphbench.data.splits import PARTS
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError, neighbour, unknown
@@ -30,6 +32,8 @@ from graphbench.structures.data_info import FILE as INFO_FILE
 from graphbench.train.forward_hooks import attention_weights
 from graphbench.train.hub import PARAMETERS, local_folder
 from graphbench.train.pretrained import read_best_of
+
+logger = logging.getLogger("graphbench")
 
 
 class Examples(NamedTuple):
@@ -267,6 +271,11 @@ class TrainedModel:
                 raise UserError(f"graphs: {what} has {given} columns, the graphs of the training had {columns}.")
         for level, features in (("node", store.x), ("edge", store.edge_attr)):
             _check_categories(level, features, self.info.vocabularies.get(level, ()))
+        if info.task == "link_pred" and (count := count_answered(store)):
+            logger.warning(
+                "%d of the %d pairs that are asked about are edges of their graphs: the model sees the answer.",
+                *(count, store.edge_sets["label"].num_pairs),
+            )
         return encode_store(self.config, store)
 
     def _batches(

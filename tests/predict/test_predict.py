@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import errno
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -329,7 +330,7 @@ LINKS = "dataset.task link_pred gnn.head link_pred"
 
 
 def test_links_of_one_graph_are_learned_and_predicted_without_those_that_are_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = _one_graph(tmp_path, *LINKS.split())
@@ -343,9 +344,12 @@ def test_links_of_one_graph_are_learned_and_predicted_without_those_that_are_ask
     assert len(model.embeddings("val").nodes) == 60
     names: dict[str, Any] = {}
     exec(Path("one.py").read_text(), names)
-    graph, asked = names["graph"](), torch.tensor([[0, 5], [7, 5]])
+    graph = names["graph"]()
+    linked = graph.edge_index[:, :1]
+    asked = torch.cat([linked, linked + 1], dim=1).clamp(max=59)
     new = model.predict({"x": graph.x, "edge_index": graph.edge_index, "edge_label_index": asked}).columns()
-    assert (new["source"].tolist(), new["target"].tolist(), new["graph"].tolist()) == ([0, 5], [7, 5], [0, 0])
+    assert (new["source"].tolist(), new["target"].tolist(), new["graph"].tolist()) == (*asked.tolist(), [0, 0])
+    assert re.search(r"[12] of the 2 pairs that are asked about are edges of their graphs: the model sees", caplog.text)
     with pytest.raises(UserError, match="the graphs ask about no pairs of nodes"):
         model.predict([graph])
 

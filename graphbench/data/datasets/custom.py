@@ -24,6 +24,7 @@ from graphbench.data.graph_tables import is_table, missing_file, read_tables, st
 from graphbench.data.heterogeneous import NO_TARGET
 from graphbench.data.hub_graphs import is_hub, read_hub
 from graphbench.data.links import with_links_as_targets
+from graphbench.data.loading.hidden_pairs import count_answered, count_repeated
 from graphbench.data.splits import PARTS, Splits, mask_splits, without_target
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
@@ -274,19 +275,16 @@ class CustomGraphs(DatasetBuilder):
 
 def _check_asked_links(store: GraphStore, transductive: bool) -> None:
     """Refuses answers that nothing can hide, and tells of pairs of which one half may answer the other."""
-    batch = store.gather(range(store.num_graphs))
-    ends, nodes = batch.edge_sets["label"].index, batch.num_nodes
-    asked, edges = (index[0] * nodes + index[1] for index in (ends, batch.edge_index))
-    if not transductive and (count := int(torch.isin(asked, edges).sum())):
+    asked = store.edge_sets["label"].num_pairs
+    if not transductive and (count := count_answered(store)):
         raise ValueError(
-            f"{count} of the {len(asked)} pairs that are asked about are edges of their graphs, which answer them: "
+            f"{count} of the {asked} pairs that are asked about are edges of their graphs, which answer them: "
             "leave these out of edge_index (dataset.transductive true hides those of validation and test)"
         )
-    unordered = ends.amin(0) * nodes + ends.amax(0)
-    if twice := len(unordered) - len(unordered.unique()):
+    if count := count_repeated(store):
         logger.warning(
             "%d pairs of edge_label_index are there twice, or in both directions: where a split is drawn at random, "
-            "one may train and the other test.", twice,
+            "one may train and the other test.", count,
         )  # fmt: skip
 
 

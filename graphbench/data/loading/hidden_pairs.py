@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -22,11 +23,8 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
         ValueError: there are some, and encodings were computed with them.
     """
     asked = store.gather(range(store.num_graphs))
-    rows = torch.cat([splits.val, splits.test])
-    pairs = asked.edge_sets["label"].index[:, rows]
-    both = torch.cat([pairs, pairs.flip(0)], dim=1)
-    keys = both[0] * asked.num_nodes + both[1]
-    seen = torch.isin(asked.edge_index[0] * asked.num_nodes + asked.edge_index[1], keys)
+    pairs = asked.edge_sets["label"].index[:, torch.cat([splits.val, splits.test])]
+    seen = torch.isin(*(_unordered(ends, asked.num_nodes) for ends in (asked.edge_index, pairs)))
     if not bool(seen.any()):
         return store
     computed = (store.pe, store.edge_pe, store.pair_pe, store.computed, store.pairs is not None, store.hops is not None)
@@ -42,3 +40,22 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
         edge_ptr=torch.cat([torch.zeros(1, dtype=torch.int64), kept.cumsum(0)])[store.edge_ptr],
         edge_attr=None if store.edge_attr is None else store.edge_attr[kept],
     )
+
+
+def count_answered(store: GraphStore) -> int:
+    """Number of labelled pairs that are edges of their graphs, in either direction: messages carry their answers."""
+    batch = store.gather(range(store.num_graphs))
+    ends = (batch.edge_sets["label"].index, batch.edge_index)
+    return int(torch.isin(*(_unordered(each, batch.num_nodes) for each in ends)).sum())
+
+
+def count_repeated(store: GraphStore) -> int:
+    """Number of labelled pairs beyond the first of those with the same two nodes, in either direction."""
+    batch = store.gather(range(store.num_graphs))
+    codes = _unordered(batch.edge_sets["label"].index, batch.num_nodes)
+    return len(codes) - len(codes.unique())
+
+
+def _unordered(ends: Tensor, nodes: int) -> Tensor:
+    """(P,) a number for every pair (2, P), the same for both directions."""
+    return ends.amin(0) * nodes + ends.amax(0)
