@@ -134,7 +134,10 @@ def test_wrong_input_is_one_message_and_code_2(
             "metric_best auc",
             "line: the epoch is chosen by auc of the validation examples, which has no value for",
         ),
-        ("dataset.task link_pred", "16 graphs ask about no pairs of nodes ('edge_label_index', with targets 'edge_label')"),
+        (
+            "dataset.task link_pred",
+            "16 graphs ask about no pairs of nodes ('edge_label_index', with targets 'edge_label')",
+        ),
         ("num_threads 100000", "line: num_threads must be at most 1024, received 100000"),
         (
             "model.loss_fun mse",
