@@ -35,15 +35,14 @@ def with_links_as_targets(store: GraphStore) -> GraphStore:
     nodes, edge_index, rng = store.num_nodes, store.edge_index.numpy().astype(np.int64), np.random.default_rng(_SEED)
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     given = np.unique(source * nodes + target)
-    reverse = given % nodes * nodes + given // nodes
-    once = given[(given < reverse) | ~np.isin(reverse, given)]
-    both = np.isin(once % nodes * nodes + once // nodes, given)
-    unlinked = _unlinked_once(np.minimum(once, once % nodes * nodes + once // nodes), nodes, len(once), rng)
+    once = given[(given < _turned(given, nodes)) | ~np.isin(_turned(given, nodes), given)]
+    both = np.isin(_turned(once, nodes), given)
+    unlinked = _unlinked_once(np.minimum(once, _turned(once, nodes)), nodes, len(once), rng)
     if not len(once) or not len(unlinked):
         raise ValueError("the graph has no links to predict" if not len(once) else "the graph links all pairs of nodes")
     code = np.concatenate([once, unlinked])
-    turned = np.concatenate([both, np.ones(len(unlinked), dtype=bool)]) & (rng.random(len(code)) < 0.5)
-    code = np.where(turned, code % nodes * nodes + code // nodes, code)
+    may_turn = np.concatenate([both, np.ones(len(unlinked), dtype=bool)])
+    code = np.where(may_turn & (rng.random(len(code)) < 0.5), _turned(code, nodes), code)
     order = rng.permutation(len(code))
     index = torch.from_numpy(np.stack([code // nodes, code % nodes])[:, order].astype(np.int32))
     return store.replace(
@@ -51,6 +50,11 @@ def with_links_as_targets(store: GraphStore) -> GraphStore:
         y_level="pair",
         edge_sets={"label": StoredEdges(torch.tensor([0, len(code)]), index)},
     )
+
+
+def _turned(code: np.ndarray, nodes: int) -> np.ndarray:
+    """Pairs u * nodes + v with their ends exchanged, v * nodes + u."""
+    return code % nodes * nodes + code // nodes
 
 
 def _unlinked_once(linked: np.ndarray, nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:

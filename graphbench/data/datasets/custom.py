@@ -190,7 +190,7 @@ class CustomGraphs(DatasetBuilder):
             return y
         if y.dim() == 1 and y.is_floating_point() and not bool(y.isfinite().all()):
             number = int((~y.isfinite()).int().argmax())
-            remedy = "write -1 for nodes without a target" if self.transductive else "leave it out"
+            remedy = "write -1 for nodes without a target" if self._may_be_unlabelled else "leave it out"
             raise UserError(
                 f"{where}: '{self.target}' of {self.example} {number} is {float(y[number])}, or missing: "
                 f"{remedy}.{note}"
@@ -205,7 +205,7 @@ class CustomGraphs(DatasetBuilder):
 
     def _classes(self, y: Tensor, where: str) -> Tensor:
         """Refuses what is no number of a class: below 0, or so large that it is an identifier."""
-        least, most = NO_TARGET if self.transductive and self.task == "node" else 0, max(len(y), _FEW_CLASSES) - 1
+        least, most = NO_TARGET if self._may_be_unlabelled else 0, max(len(y), _FEW_CLASSES) - 1
         most = 1 if self.task_type == "classification_binary" else most
         wrong = (y < least) | (y > most)
         if bool(wrong.any()):
@@ -262,8 +262,12 @@ class CustomGraphs(DatasetBuilder):
             raise UserError(f"dataset.custom.{level}_types: {list(given)} is too small; {where} holds {list(seen)}.")
         return tuple(given)
 
+    @property
+    def _may_be_unlabelled(self) -> bool:
+        return self.task == "node" and self.transductive
+
     def _reads_masks(self, store: GraphStore) -> bool:
-        return self.task == "node" and self.transductive and store.num_graphs == 1
+        return self._may_be_unlabelled and store.num_graphs == 1
 
     def _published(self, graph: GraphLike, store: GraphStore) -> dict[str, tuple[Splits, ...]]:
         """Splits from the masks of a single transductive graph."""
