@@ -89,7 +89,7 @@ def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
 
     Args:
         graphs: see :class:`GraphRecord`.
-        y_level: ``graph``, ``node`` or ``pair``: targets are :func:`labelled_pairs`'.
+        y_level: ``graph``, ``node`` or ``pair``: targets are :func:`asked_pairs`'.
 
     Raises:
         ValueError: a field is present in some graphs only, or the number of nodes cannot be known.
@@ -112,7 +112,7 @@ def concatenated(graphs: Sequence[GraphLike], y_level: str) -> dict[str, Any]:
     }
 
 
-def labelled_pairs(graphs: Sequence[GraphLike]) -> tuple[Tensor, Tensor, Tensor | None] | None:
+def asked_pairs(graphs: Sequence[GraphLike]) -> tuple[Tensor, Tensor, Tensor | None] | None:
     """Pairs of nodes that graphs ask about: number per graph (G,), pairs (2, P) and targets (P, ...).
 
     Returns:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.gather import gather, sorted_edges
-from graphbench.data.graph_records import GraphLike, columns, concatenated, labelled_pairs
+from graphbench.data.graph_records import GraphLike, asked_pairs, columns, concatenated
 from graphbench.data.row_selection import GraphSelection
 from graphbench.data.store_checks import check_ends, check_lengths
 from graphbench.data.store_tensors import Level, digest, named_features, named_tensors, store_fields
@@ -129,7 +129,7 @@ class GraphStore:
         """
         if y_level != "pair":
             return cls.from_arrays(**concatenated(graphs, y_level), y_level=y_level)
-        asked = labelled_pairs(graphs)
+        asked = asked_pairs(graphs)
         if asked is None:
             raise ValueError("the graphs ask about no pairs of nodes ('edge_label_index')")
         counts, index, y = asked

@@ -19,8 +19,6 @@ from graphbench.tables.text_table import TextCell, TextTable
 EMPTY = TextCell("")
 ROWS = ("measured", "published", "difference", "status", "baseline")
 """Kinds of rows that a model may have; the measured one always stands first."""
-STAR = "*"
-"""After a mean that differs from the baseline's, where no row says so."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,11 @@ class Layout:
     rows: tuple[str, ...] = ROWS
     max_columns: int = 5
     bare: bool = False
+
+    @property
+    def star(self) -> str:
+        """After a mean that differs from the baseline's; empty where a row says so."""
+        return "" if "baseline" in self.rows else "*"
 
 
 def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]:
@@ -60,7 +63,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
     ]
     alone = all(len(group) == 1 for groups in groups_of for group in groups)
     words = ["model"] if alone else ["model", ""]
-    starred = STAR if "baseline" not in layout.rows else ""
+    notes = [*sweep_notes(table, layout.star), *(_remarks(table, runs) if layout.bare else [])]
     tables = []
     for number, (columns, groups) in enumerate(zip(spread, groups_of, strict=True), 1):
         last = number == parts
@@ -70,7 +73,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
                 groups=[[[row[0], *row[2:]] for (row,) in groups]] if alone else groups,
                 title=title if number == 1 else f"{table.name}, continued",
                 name=table.name if number == 1 else f"{table.name}-{number}",
-                notes=[*sweep_notes(table, starred), *(_remarks(table, runs) if layout.bare else [])] if last else [],
+                notes=notes if last else [],
                 left=len(words),
                 explains_marks=marked and last,
             )
@@ -113,8 +116,7 @@ def _group(
     table: SweepTable, columns: Sequence[Column], label: str, usual: int, layout: Layout
 ) -> list[list[TextCell]]:
     cells = [(column, table.cells.get((label, column.name))) for column in columns]
-    starred = "baseline" not in layout.rows
-    measured = [_measured(column, cell, usual, starred) for column, cell in cells]
+    measured = [_measured(column, cell, usual, layout.star) for column, cell in cells]
     rows = {"measured": ("measured", [TextCell(cell.text) for cell in measured] if layout.bare else measured)}
     if any(cell and cell.published for _, cell in cells):
         compared = [cell if cell and (cell.comparison or cell.stale) else None for _, cell in cells]
@@ -130,12 +132,12 @@ def _group(
     return [[name, TextCell(kind), *texts] for name, (kind, texts) in zip(first, shown)]
 
 
-def _measured(column: Column, cell: Cell | None, usual: int, starred: bool) -> TextCell:
+def _measured(column: Column, cell: Cell | None, usual: int, star: str) -> TextCell:
     if cell is None:
         return EMPTY
     if cell.measured is None:
         return TextCell(cell.status)
-    text = _format(cell.measured, column.digits) + (STAR if starred and cell.differs else "")
+    text = _format(cell.measured, column.digits) + (star if cell.differs else "")
     return TextCell(text, cell.rank, _runs(cell, cell.measured.n, usual))
 
 

@@ -119,12 +119,13 @@ def check_permutation(
             assert_close(after[name], expected, tolerance, f"{name} depends on the numbering")
 
 
-def check_gradients(subject: Subject, batch: GraphBatch) -> None:
+def check_gradients(subject: Subject, batch: GraphBatch, *, vectors: bool = False) -> None:
     """Every parameter that is not idle gets a finite gradient, and every matrix one that is not zero.
 
     Args:
         subject: what is tested.
         batch: with at least one edge.
+        vectors: refuse zero gradients of vectors, too; a bias in front of a normalisation has them.
     """
     subject.module.train()
     subject.module.zero_grad(set_to_none=True)
@@ -140,7 +141,7 @@ def check_gradients(subject: Subject, batch: GraphBatch) -> None:
         if parameter.grad is None:
             raise AssertionError(f"no gradient reaches {name}")
         require(bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite")
-        if parameter.dim() > 1:
+        if vectors or parameter.dim() > 1:
             require(bool(parameter.grad.abs().max() > 0), f"the gradient of {name} is zero")
     subject.module.zero_grad(set_to_none=True)
 

@@ -64,7 +64,7 @@ def check_encoder(
     require_kind("check_encoder", component)
     graphs = example or example_of(component, context=context, **arguments)
     if issubclass(component, BatchEncoder):
-        graphs = _with_states(graphs, _filled(context, arguments)["dim"])
+        graphs = with_states(graphs, _filled(context, arguments)["dim"])
     make = functools.partial(encoder_subject, component, example=graphs, context=context)
     return check_module(component, lambda **random: make(**{**arguments, **random}), graphs)
 
@@ -112,7 +112,7 @@ def _filled(context: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> 
     return {**CONTEXT, **(arguments if context is None else context)}
 
 
-def _with_states(example: Example, dim: int) -> Example:
+def with_states(example: Example, dim: int) -> Example:
     """Maker of the graphs of another one with node states (N, dim), which :func:`_of_states` hands to the encoder."""
 
     def graphs(sizes: Iterable[int] = SIZES, *, edges: bool = True) -> GraphBatch:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphbench.structures.capacity import RealRows
 from graphbench.tasks.loss import Loss
-from graphbench.testing.checks import assert_close, require
+from graphbench.testing.checks import assert_close, require, same
 from graphbench.testing.suite import require_kind, run_checks
 from graphbench.testing.targets import check_each, of_every_kind, random_case
 
@@ -48,8 +48,10 @@ def check_loss(component: type[Loss], /, *, context: Mapping[str, Any] | None = 
 def check_value(loss: Loss) -> None:
     """A finite number, and the same after another call."""
     pred, true = random_case(loss.kind, ROWS, out_dim=loss.out_dim)
+    before = pred.clone(), true.clone()
     value = loss(pred, true)
     require(bool(value.isfinite()), f"the loss of random predictions is {value}")
+    require(same(pred, before[0]) and same(true, before[1]), "predictions or targets were modified")
     loss(pred[:3], true[:3])
     require(torch.equal(loss(pred, true), value), "the same predictions have another loss after another call")
 

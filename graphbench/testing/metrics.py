@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.tasks.metric import Metric
-from graphbench.testing.checks import require
+from graphbench.testing.checks import require, same
 from graphbench.testing.suite import require_kind, run_checks
 from graphbench.testing.targets import check_each, of_every_kind, perfect_predictions, random_case
 
@@ -46,8 +46,11 @@ def check_metric(
 def check_value(metric: Metric) -> None:
     """A finite number, and the same after another call: nothing is kept from call to call."""
     pred, true = random_case(metric.kind, ties=True, out_dim=metric.out_dim)
+    before = pred.clone(), true.clone()
     value = metric(pred, true)
+    require(isinstance(value, float), f"the value is an object of {type(value).__name__}, not a float")
     require(math.isfinite(value), f"the value of random predictions is {value} ({metric.reason})")
+    require(same(pred, before[0]) and same(true, before[1]), "predictions or targets were modified")
     metric(pred[:10], true[:10])
     again = metric(pred, true)
     require(again == value, f"the same predictions have the value {value}, and {again} after another call")

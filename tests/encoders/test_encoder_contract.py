@@ -8,7 +8,14 @@ import pytest
 
 from graphbench import registry
 from graphbench.encoders.contract import BatchEncoder, PositionalEncoder
-from graphbench.testing import check_encoder, example_batch
+from graphbench.testing import (
+    check_batch_independence,
+    check_encoder,
+    check_gradients,
+    check_permutation,
+    example_batch,
+)
+from graphbench.testing.encoders import encoder_subject, example_of, with_states
 
 NAMESPACES = ("encoders/node", "encoders/edge", "encoders/positional")
 EVERY = [(namespace, name) for namespace in NAMESPACES for name in registry.names(namespace)]
@@ -55,7 +62,14 @@ def test_encoder(namespace, name, own):
     context = {**CONTEXT, "node_in": NODE_IN.get(name, 9), "edge_in": EDGE_IN.get(name, 3)}
     types = {"node_types": (2,) * context["node_in"], "edge_types": (2,) * context["edge_in"]}
     graphs = None if issubclass(encoder, PositionalEncoder) else partial(example_batch, **types)
-    check_encoder(encoder, example=graphs, context=context, **{**CONTEXT, **own})
+    arguments = {**CONTEXT, **own}
+    check_encoder(encoder, example=graphs, context=context, **arguments)
+    graphs = graphs or example_of(encoder, context=context, **arguments)
+    graphs = with_states(graphs, DIM) if issubclass(encoder, BatchEncoder) else graphs
+    subject, batch = encoder_subject(encoder, example=graphs, context=context, **arguments), graphs()
+    check_batch_independence(subject, batch, 1e-12)
+    check_permutation(subject, batch, 1e-12)
+    check_gradients(subject, batch, vectors=True)
 
 
 @pytest.mark.parametrize("name", registry.names("encoders/positional"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
@@ -18,7 +20,7 @@ from graphbench.heads.node import NodeHead
 from graphbench.heads.ogb_code_graph import OGBCodeGraphHead
 from graphbench.heads.san_graph import SANGraphHead
 from graphbench.structures import EdgeSet, GraphBatch, Ragged
-from graphbench.testing import check_batch_independence, check_head, example_batch
+from graphbench.testing import check_batch_independence, check_gradients, check_head, check_permutation, example_batch
 from graphbench.testing.examples import labelled
 from graphbench.testing.heads import head_subject
 
@@ -123,9 +125,17 @@ def test_wrong_values_are_named(make, message):
 def test_head(name):
     head = registry.lookup("heads", name)
     check_head(head)
+    graphs = labelled(partial(example_batch, node_dim=12))
+    subject, batch = head_subject(head, example=graphs), graphs()
+    check_batch_independence(subject, batch, 1e-12)
+    check_permutation(subject, batch, 1e-12)
+    check_gradients(subject, batch, vectors=True)
+    h = batch.x.clone().requires_grad_()
+    [pred] = subject(batch.replace(x=h)).values()
+    (pred * torch.randn_like(pred)).sum().backward()
+    assert h.grad.abs().sum() > 0
     for pooling in ("add", "max") if "pooling" in registry.parameters(head) else ():
-        graphs = labelled(example_batch)
-        check_batch_independence(head_subject(head, example=graphs, pooling=pooling), graphs())
+        check_batch_independence(head_subject(head, example=graphs, pooling=pooling), batch, 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from graphbench.testing import (
     check_model,
     check_outputs,
     check_permutation,
+    check_state_dict,
+    check_untouched,
 )
 from graphbench.testing.graphs import permuted
 from graphbench.testing.models import DIM, example_of, model_subject, new_model, parts
@@ -85,8 +87,10 @@ def test_model(model, head, own, local, attention):
     graphs = example_of(component, **own)
     subject = model_subject(partial(new_model, component, context, **own), graphs)
     if component.permutation_equivariant:
-        check_permutation(subject, graphs((7,)), renumbered=_renumbered)
+        check_permutation(subject, graphs((7,)), 1e-11, renumbered=_renumbered)
+    check_batch_independence(subject, graphs(), 1e-11)
+    check_gradients(subject, graphs(), vectors=True)
     if not whole:  # corner cases and the rest are about the model, once
         check_outputs(subject, graphs())
-        check_batch_independence(subject, graphs())
-        check_gradients(subject, graphs())
+        check_untouched(subject, graphs())
+        check_state_dict(subject, graphs())

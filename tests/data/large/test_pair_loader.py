@@ -51,6 +51,24 @@ def _hidden_safe():
     return without_hidden_pairs(asked_graph().replace(pe={}, edge_pe={}), SPLITS)
 
 
+def test_pairs_of_validation_and_test_are_no_edges():
+    store = asked_graph()
+    index = store.edge_sets["label"].index[:, torch.cat([SPLITS.val, SPLITS.test])].T.tolist()
+    forbidden = {tuple(pair) for pair in index} | {(t, s) for s, t in index}
+    assert {tuple(edge) for edge in store.edge_index.T.tolist()} & forbidden, "or nothing is tested"
+    made = loader(_hidden_safe(), sizes=[-1, -1])
+    ((whole, _),) = next(iter(made.passes)).batches()
+    for batch in [whole, *(batch for batch, _ in made.train(0))]:
+        nodes = batch.x[:, 0].long()
+        edges = {tuple(edge) for edge in nodes[batch.edge_index].T.tolist()}
+        assert edges
+        assert not edges & forbidden
+        ends = store.edge_index.T[batch.edge_attr[:, 0].long()].long()
+        assert torch.equal(nodes[batch.edge_index].T, ends), "attributes stay with their edges"
+    with pytest.raises(ValueError, match="encodings of the nodes were computed with them"):
+        without_hidden_pairs(store, SPLITS)
+
+
 @pytest.mark.parametrize(
     ("sampler", "evaluation"), [("neighbor", "full_batch"), ("neighbor", "neighbor"), ("shadow", "shadow")]
 )
