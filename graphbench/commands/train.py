@@ -63,7 +63,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--allow_plugins", action="store_true", help="import the code that a configuration names, wherever it lies"
     )
     parser.add_argument(
-        "--profile", action="store_true", help="short for profile 10: watch ten training steps with PyTorch's profiler"
+        "--profile", action="store_true", help="profile true: watch ten training steps with PyTorch's profiler"
     )
     parser.add_argument("--out_dir", metavar="DIR", help="short for the key out_dir: root of all outputs")
     parser.add_argument(
@@ -82,7 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.overrides = [
         *pairs,
         *(["out_dir", options.out_dir] if options.out_dir else []),
-        *(["profile", "10"] if options.profile else []),
+        *(["profile", "true"] if options.profile else []),
     ]
     if options.repeat < 1:
         parser.error(f"--repeat must be at least 1, received {options.repeat}")

@@ -25,6 +25,7 @@ class Key:
         maximum: largest valid number (included).
         optional: None is valid as well.
         no_limit: infinity is valid, too: it stands for no limit.
+        switched_on: number that ``true`` stands for in an integer key, ``false`` being 0; None: neither is valid.
         item: type of the elements of a list; None: any.
         namespaces: namespaces of the registry that know the value; names joined by ``+`` are looked up one by one.
         extra: further valid names, which no namespace holds.
@@ -41,6 +42,7 @@ class Key:
     maximum: float | None = None
     optional: bool = False
     no_limit: bool = False
+    switched_on: int | None = None
     item: type | None = None
     namespaces: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()

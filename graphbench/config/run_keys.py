@@ -66,8 +66,9 @@ TOP = {
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
     "profile": Key(
         0,
-        "training steps for PyTorch's profiler, from the third on; <run>/profile has them and all steps' parts",
+        "training steps for PyTorch's profiler, from the third on (true: 10); <run>/profile has them and all parts",
         minimum=0,
+        switched_on=10,
         neutral=True,
     ),
     "tensorboard_agg": Key(True, "", inert=NO_EFFECT, neutral=True),

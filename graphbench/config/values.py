@@ -42,6 +42,8 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         return None
     if value is None and kind is str:
         return _text_of_null(key, name, where)
+    if key.switched_on is not None and isinstance(value, bool):
+        value = key.switched_on if value else 0
     if kind in (int, float) and _is_huge(value):
         raise UserError(f"{where}: {name} received a number of more than {_MOST_DIGITS} digits.")
     if isinstance(value, str) and kind in (int, float) and _NUMBER.fullmatch(value.strip()):

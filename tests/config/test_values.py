@@ -19,6 +19,9 @@ from graphbench.registry import Parameter
         (Key(1.0, ""), "1e-5", 1e-5),  # YAML 1.1 reads it as text
         (Key(1.0, ""), 3, 3.0),
         (Key(1.0, "", no_limit=True), "-inf", -math.inf),
+        (Key(0, "", switched_on=10), True, 10),
+        (Key(0, "", switched_on=10), False, 0),
+        (Key(0, "", switched_on=10), 3, 3),
         (Key(1, ""), "7", 7),
         (Key("none", ""), None, "none"),
         (Key(None, "", holds=int, optional=True), None, None),
