@@ -9,6 +9,7 @@ machine.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
 import statistics
@@ -51,10 +52,10 @@ STORED = ("large_graph", "out_of_core", PAGE)
 @exit_codes
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
-    parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "name", choices=sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE]), help=f"{PAGE}: those of docs/performance.md"
-    )
+    names = sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE])
+    listed = "\n".join(f"  {name:<20}{_purpose(name)}" for name in names)
+    parser = CommandParser(description=f"{__doc__}\nbenchmarks:\n{listed}")
+    parser.add_argument("name", choices=names, metavar="NAME", help="one of the above")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--only", metavar="LABEL", help="epochs, peers: one of their comparisons, such as 'ZINC'")
     parser.add_argument("--epochs", type=int, metavar="N", help="epochs: how many count")
@@ -77,6 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     page.measure(lambda name: _report(name, options), options.groups)
     return 0
+
+
+def _purpose(name: str) -> str:
+    """First line of a benchmark's docstring, read without importing what it measures."""
+    module = ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+    return (ast.get_docstring(module) or "").partition("\n")[0]
 
 
 def _report(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Figure 7 of Gradformer (https://arxiv.org/abs/2404.15729): training step, inference and memory on ZINC and CLUSTER.
+"""Figure 7 of Gradformer (arXiv 2404.15729): training step, inference and memory on ZINC and CLUSTER.
 
 Gradformer beside SAN, GraphGPS and Graphormer, each with its own configuration, on batches of 32 graphs: ZINC as it is,
 CLUSTER's graphs drawn from the same model. The paper prints no numbers.

@@ -1,4 +1,4 @@
-"""Seconds and peak memory of an epoch against the size of a graph, of several models: see docs/large-graphs.md.
+"""Seconds and peak memory of an epoch against the size of a graph, of several models (docs/large-graphs.md).
 
 ``graphbench bench large_graph`` measures graphs of 1 and 10 million nodes, and one of 100 million whose files
 are larger than the limit, each model in a fresh process (:mod:`graphbench.benchmarks.large_graph_epoch`). Resident

@@ -1,4 +1,4 @@
-"""Training beside the peers' own programs: ``graphbench bench peers --graphgps PATH --sgformer PATH``.
+"""Training beside the peers' own programs, whose checkouts --graphgps and --sgformer name.
 
 A path is a checked-out copy of https://github.com/rampasek/GraphGPS or https://github.com/qitianwu/SGFormer; nothing of
 them is part of this package. Their models are built by their code, get the batch that ours gets, and are trained by the

@@ -1,4 +1,4 @@
-"""Table 4 of SGFormer (https://arxiv.org/abs/2306.10759): training epoch, inference and memory of graph transformers.
+"""Table 4 of SGFormer (arXiv 2306.10759): training epoch, inference and memory of graph transformers.
 
 Cora is real. Graphs of the sizes of PubMed and amazon2m are generated; on the CPU one as large as a training batch of
 amazon2m in place of the whole. ANS-GT reads one sequence per node in a training step here, where its release reads

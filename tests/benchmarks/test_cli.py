@@ -63,6 +63,16 @@ def test_every_benchmark_is_a_module() -> None:
     assert all(callable(module.run) for module in MODULES)
 
 
+def test_help_says_what_each_benchmark_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["--help"])
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    for module in MODULES:
+        assert module.__doc__ is not None
+        purpose = module.__doc__.partition("\n")[0]
+        assert [module.__name__.rpartition(".")[2], purpose] in lines
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert bench.main(arguments) == 2
     printed = capsys.readouterr()
