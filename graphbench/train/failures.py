@@ -82,11 +82,12 @@ def out_of_memory(epoch: int, batch: int, device: torch.device, error: BaseExcep
     )
 
 
-def no_best_epoch(metric: str) -> RunFailed:
-    """No evaluated epoch has a value of the selecting metric."""
+def no_best_epoch(metric: str, reason: str) -> RunFailed:
+    """No evaluated epoch has a value of the selecting metric; ``reason``: why the first one had none."""
+    because = f" ({reason})" if reason else ""
     return RunFailed(
-        f"the validation {metric} was NaN in every evaluated epoch, so that no epoch can be called the best. Look at "
-        "val/stats.json; is the metric defined on this split?"
+        f"the validation {metric} was NaN in every evaluated epoch{because}, so that no epoch can be called the best. "
+        "Look at val/stats.json; is the metric defined on this split?"
     )
 
 

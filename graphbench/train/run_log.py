@@ -14,6 +14,7 @@ from graphbench.runs.history import History
 from graphbench.runs.record import Outcome, Score
 from graphbench.runs.summary import without_value
 from graphbench.tasks.task import Task
+from graphbench.train.best_epoch import EpochMetrics
 from graphbench.train.evaluation import SplitPredictions
 from graphbench.train.failures import no_best_epoch
 from graphbench.train.reporter import EpochReport, Reporter, StartReport
@@ -52,6 +53,8 @@ class RunLog:
         self._settings = settings
         self._params = params
         self._device = device
+        self._without_value = ""
+        """Why the selecting metric had no value on the validation split; empty as long as it had one."""
 
     def start(self, epoch: int, resumed_from: Path | None) -> None:
         """The run begins, or goes on from a checkpoint, with an epoch."""
@@ -76,22 +79,20 @@ class RunLog:
     def epoch(
         self,
         state: TrainerState,
-        values: Mapping[str, Mapping[str, float]],
+        metrics: EpochMetrics,
         predictions: Mapping[str, SplitPredictions],
         *,
         lr: float,
         seconds: float,
-        improved: bool,
     ) -> None:
         """An epoch is over.
 
         Args:
             state: state with the seconds of this epoch, still at its number.
-            values: loss and metrics per split.
+            metrics: loss and metrics per split, and whether it is the best epoch so far.
             predictions: predictions that they come from.
             lr: learning rate that the epoch began with.
             seconds: seconds of this epoch.
-            improved: whether it is the best one so far.
         """
         seconds_left = (self._settings.max_epoch - state.epoch - 1) * state.seconds / (state.epoch + 1)
         facts = {"lr": lr, "params": self._params}
@@ -103,7 +104,8 @@ class RunLog:
             time_iter = {"time_iter": of_split.seconds / max(1, of_split.batches)}
             # Keys and their order as in GraphGPS.
             line: dict[str, Any] = {"epoch": state.epoch, "time_epoch": of_split.seconds, **eta}
-            line |= {"loss": values[split]["loss"], **facts, **time_iter, **gpu_memory, **values[split]}
+            values = metrics.values[split]
+            line |= {"loss": values["loss"], **facts, **time_iter, **gpu_memory, **values}
             stats[split] = line
             self._history.append(split, line)
         best = state.best
@@ -114,13 +116,26 @@ class RunLog:
             stats=stats,
             best_epoch=None if best is None else best.epoch,
             best={} if best is None else best.values,
-            improved=improved,
+            improved=metrics.improved,
             seconds=seconds,
             seconds_total=state.seconds,
             seconds_left=seconds_left,
         )
         for reporter in self._reporters:
             reporter.epoch(report)
+        self._watch_selection(state, metrics)
+
+    def _watch_selection(self, state: TrainerState, metrics: EpochMetrics) -> None:
+        """Says once, at the first evaluation, that no epoch can be chosen by a metric without a value."""
+        reason = metrics.undefined.get("val", {}).get(self._settings.metric)
+        if reason is not None and state.best is None and not self._without_value:
+            logger.warning(
+                "epoch %d: the validation %s has no value: %s. An epoch without one is never the best.",
+                state.epoch,
+                self._settings.metric,
+                reason,
+            )
+            self._without_value = reason
 
     def finish(self, state: TrainerState, task: Task) -> Outcome:
         """The run came to its end.
@@ -130,7 +145,7 @@ class RunLog:
         """
         settings, best = self._settings, state.best
         if best is None:
-            raise no_best_epoch(settings.metric)
+            raise no_best_epoch(settings.metric, self._without_value)
 
         def maximize(name: str) -> bool:
             return settings.maximize if name == settings.metric else task.maximize(name)

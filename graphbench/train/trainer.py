@@ -212,7 +212,7 @@ class Trainer:
         self.schedule.step(self.state.val_loss)
         seconds = time.perf_counter() - start + self.state.epoch_seconds
         self.state.seconds += seconds
-        self._log.epoch(self.state, metrics.values, predictions, lr=lr, seconds=seconds, improved=metrics.improved)
+        self._log.epoch(self.state, metrics, predictions, lr=lr, seconds=seconds)
         self.state.next_epoch()
         best = self.state.best
         by_settings = self.settings.reason_to_end(self.state.epoch, None if best is None else best.epoch)

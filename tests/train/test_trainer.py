@@ -9,9 +9,10 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from graphbench.errors import RunFailed, UserError
+from graphbench.tasks.metric import Undefined
 from graphbench.train.checkpointer import read_checkpoint
 from graphbench.train.fabric import Fabric
 from graphbench.train.precision import Precision
@@ -430,6 +431,23 @@ def test_a_metric_that_is_never_a_number(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="validation accuracy was NaN in every"):
         tiny_trainer(tmp_path, task=task).run()
     assert lines(tmp_path, "val")[0]["accuracy"] is None
+
+
+def test_a_metric_without_a_value_is_told_at_the_first_evaluation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_value(pred: Tensor, true: Tensor) -> Tensor:
+        raise Undefined("all labels are equal")
+
+    task = tiny_task()
+    task.metrics["accuracy"].value = no_value
+    with pytest.raises(RunFailed, match=r"in every evaluated epoch \(all labels are equal\), so that"):
+        tiny_trainer(tmp_path, task=task).run()
+    told = [record.getMessage() for record in caplog.records if "has no value" in record.getMessage()]
+    said = (
+        "epoch 0: the validation accuracy has no value: all labels are equal. An epoch without one is never the best."
+    )
+    assert told == [said]
 
 
 def test_reporters_are_closed_after_a_failure(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from graphbench.tasks.metric import Metric, Undefined, to_double
 
 
 class _Hits(Metric):
-    """Fraction of the positive rows that score strictly above the k-th best negative row; 1 with fewer negatives.
+    """Fraction of the positive rows that score strictly above the k-th best negative row.
 
-    All pairs of a split compete with each other. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
+    All pairs of a split compete with each other. With fewer than k negative rows it has no value; OGB's evaluator gives
+    1 then, whatever the predictions are. The ``hits@1``, ``hits@3`` and ``hits@10`` of PCQM-Contact are
     another measure: ranks inside every graph.
     """
 
@@ -25,7 +26,7 @@ class _Hits(Metric):
         if not len(positive):
             raise Undefined("there is no linked pair")
         if len(negative) < self.k:
-            return to_double(positive).new_ones(())
+            raise Undefined(f"there are {len(negative)} unlinked pairs, fewer than {self.k}")
         return to_double(positive > negative.topk(self.k).values[-1]).mean()
 
 

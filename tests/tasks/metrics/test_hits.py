@@ -30,7 +30,14 @@ def test_by_hand() -> None:
     pred = torch.cat([torch.tensor([11.0, 11.5, 40.0, 0.0]), negative])
     true = torch.cat([torch.ones(4), torch.zeros(30)]).long()
     assert _hits(20)(pred, true) == 0.5  # a tie is no hit
-    assert _hits(50)(pred, true) == 1.0  # fewer than 50 unlinked pairs
+
+
+def test_too_few_unlinked_pairs() -> None:
+    metric = _hits(50)
+    pred, true = torch.arange(34.0), torch.cat([torch.ones(4), torch.zeros(30)]).long()
+    assert math.isnan(metric(pred, true))  # OGB's evaluator says 1, whatever is predicted
+    assert metric.reason == "there are 30 unlinked pairs, fewer than 50"
+    assert _hits(20)(pred, true) == 0.0
 
 
 def test_no_linked_pair() -> None:
