@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from graphbench.runs.aggregate import Aggregate
 from graphbench.sweeps.cells import CellSpec
-from graphbench.tables.sweep_table import runs_of
+from graphbench.tables.sweep_table import Cell, runs_of
 
 
 def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
     """Of the points of a grid that share a column the one with the best mean validation score; of equals the first.
+
+    One whose runs have other settings or plug-ins than the sweep is chosen only where all have.
 
     Args:
         specs: cells of a sweep.
@@ -29,7 +31,7 @@ def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
             chosen += points
             continue
         results = [runs_of(spec) for spec in points]
-        scores = list(map(_score, results))
+        scores = list(map(_score, points, results))
         best = max(range(len(points)), key=scores.__getitem__)
         chosen.append(replace(points[best], label=label))
         unfinished = sum(len(each.runs) < len(spec.run_ids) for spec, each in zip(points, results, strict=True))
@@ -41,9 +43,10 @@ def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
     return chosen, notes
 
 
-def _score(result: Aggregate) -> float:
-    """Mean on validation, the larger the better."""
+def _score(spec: CellSpec, result: Aggregate) -> tuple[bool, float]:
+    """Whether the runs are those that the sweep asks for, and their mean on validation, the larger the better."""
     mean = result.mean("val")
     if mean is None or math.isnan(mean.mean):
-        return -math.inf
-    return mean.mean if mean.maximize else -mean.mean
+        return False, -math.inf
+    current = not Cell(spec, result, measured=None, published=None).stale
+    return current, mean.mean if mean.maximize else -mean.mean
