@@ -20,12 +20,13 @@ from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
 from graphbench.factory.loaders import check_samplers
-from graphbench.factory.model import build_model, layer_names, without_effect
+from graphbench.factory.model import build_model, layer_names
 from graphbench.factory.pretrained import adopt_pretrained
 from graphbench.factory.processes import check_processes
 from graphbench.factory.task import build_task, check_ranking
 from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
 from graphbench.factory.transforms import build_transforms
+from graphbench.factory.unread import without_effect
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, code_inputs
 from graphbench.runs.run_directory import RunDirectory

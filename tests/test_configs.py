@@ -63,10 +63,11 @@ def test_no_key_of_a_file_is_without_effect() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in STEPPED], ids=name_of)
-def test_builds(path: Path) -> None:
+def test_builds(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config, _ = one_layer(path)
     summary, info = describe(config), declared_info(config)
     assert summary.params > 0
+    assert not [told for told in caplog.messages if told.startswith(f"{path}:") and "has no effect" in told]
     assert summary.metric == info.metric
 
 
@@ -75,9 +76,10 @@ def test_builds(path: Path) -> None:
     [path if path in STEPPED else pytest.param(path, marks=pytest.mark.exhaustive) for path in CONFIGS],
     ids=map(name_of, CONFIGS),
 )
-def test_builds_and_takes_one_step(path: Path, tmp_path: Path) -> None:
+def test_builds_and_takes_one_step(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config, one_graph = one_layer(path)
     summary = describe(config)
+    assert not [told for told in caplog.messages if told.startswith(f"{path}:") and "has no effect" in told]
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     assert summary.params > 0
     assert summary.metric == info.metric

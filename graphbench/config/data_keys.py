@@ -69,7 +69,11 @@ DATASET = {
         allowed=("stored", "batch"),
         neutral=True,
     ),
-    "resample_negative": Key(False, "draw the negative pairs of PCQM-Contact anew in every epoch"),
+    "resample_negative": Key(
+        False,
+        "draw the negative pairs of PCQM-Contact anew in every epoch",
+        only_with={"train.sampler": ["full_batch"]},
+    ),
     "resample_disjoint": Key(False, "", inert=NO_EFFECT),
     "edge_train_mode": Key("all", "", inert=NO_EFFECT),
     "edge_message_ratio": Key(0.8, "", inert=NO_EFFECT),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 NO_EFFECT = "accepted for compatibility with GraphGPS files; it has no effect here"
@@ -29,6 +29,7 @@ class Key:
         item: type of the elements of a list; None: any.
         namespaces: namespaces of the registry that know the value; names joined by ``+`` are looked up one by one.
         extra: further valid names, which no namespace holds.
+        only_with: keys, and values of them, with any of which alone it has an effect; no values: any but the default.
         neutral: does not influence results, so it is left out of the configuration hash.
         inert: why setting it changes nothing here; the log says so once.
     """
@@ -46,6 +47,7 @@ class Key:
     item: type | None = None
     namespaces: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+    only_with: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     neutral: bool = False
     inert: str = ""
 

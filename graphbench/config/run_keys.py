@@ -7,6 +7,9 @@ from graphbench.config.key import AT_RUN_TIME, NO_EFFECT, Key
 INFERENCE_MODES = ("inference-only", "PCQM4Mv2-inference", "log-attn-weights")
 """Values of ``train.mode`` that apply a trained model."""
 
+_SAINT = ("saint_node", "saint_edge", "saint_rw")
+_PARTS = ("random_node", "cluster")
+
 _RESUMES = "unfinished runs always resume here"
 
 TOP = {
@@ -95,8 +98,14 @@ TRAIN = {
         "shuffled",
         "which graphs share a batch: any, or those of similar size (bucketed); orders depend on seed and epoch only",
         allowed=("shuffled", "bucketed"),
+        only_with={"train.sampler": ["full_batch"]},
     ),
-    "node_budget": Key(0, "largest number of nodes in a batch, in place of batch_size; 0: none", minimum=0),
+    "node_budget": Key(
+        0,
+        "largest number of nodes in a batch, in place of batch_size; 0: none",
+        minimum=0,
+        only_with={"train.sampler": ["full_batch"]},
+    ),
     "resident": Key(
         "auto",
         "keep all graphs on the GPU: always, never, or where they take at most a quarter of its free memory",
@@ -151,23 +160,35 @@ TRAIN = {
     "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
     "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
     "skip_train_eval": Key(False, "", inert="training metrics come from the training pass here", neutral=True),
-    "iter_per_epoch": Key(32, "batches of an epoch of GraphSAINT's samplers", minimum=1),
-    "walk_length": Key(4, "steps of a walk of saint_rw", minimum=1),
+    "iter_per_epoch": Key(
+        32, "batches of an epoch of GraphSAINT's samplers", minimum=1, only_with={"train.sampler": _SAINT}
+    ),
+    "walk_length": Key(4, "steps of a walk of saint_rw", minimum=1, only_with={"train.sampler": ["saint_rw"]}),
     "sample_coverage": Key(
         0,
         "how often, on average, a node is sampled before training in order to estimate GraphSAINT's normalisation of "
         "loss and aggregation; 0, GraphGym's value: neither is normalised (the paper has 50)",
         minimum=0,
+        only_with={"train.sampler": _SAINT},
     ),
     "neighbor_sizes": Key(
-        [20, 15, 10, 5], "neighbours per hop of neighbor and shadow, -1 for all; []: the nodes alone", item=int
+        [20, 15, 10, 5],
+        "neighbours per hop of neighbor and shadow, -1 for all; []: the nodes alone",
+        item=int,
+        only_with={"train.sampler": ["neighbor", "shadow"]},
     ),
-    "train_parts": Key(10, "parts of random_node, or all clusters of cluster", minimum=1),
+    "train_parts": Key(
+        10,
+        "parts of random_node, or all clusters of cluster",
+        minimum=1,
+        only_with={"train.sampler": _PARTS, "val.sampler": _PARTS},
+    ),
     "clustering": Key(
         "auto",
         "how cluster finds its clusters: metis (needs pymetis), rcm (pieces of the reverse Cuthill-McKee order, "
         "which cut more edges), or auto: metis where it is installed, else rcm with a warning",
         allowed=("auto", "metis", "rcm"),
+        only_with={"train.sampler": ["cluster"], "val.sampler": ["cluster"]},
     ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
@@ -197,6 +218,7 @@ VAL = {
         0,
         "largest number of nodes in an evaluation batch (GPUs like few large ones); 0: batches as in training",
         minimum=0,
+        only_with={"val.sampler": ["full_batch"]},
     ),
     "sample_node": Key(False, "", inert=NO_EFFECT),
     "node_per_graph": Key(32, "", inert=NO_EFFECT),
@@ -208,7 +230,11 @@ OPTIM = {
     "base_lr": Key(0.01, "learning rate", minimum=0.0),
     "weight_decay": Key(5e-4, "L2 penalty (adam) or decoupled decay (adamW)", minimum=0.0),
     "attention_weight_decay": Key(
-        None, "decay of the attention branch of two-branch models; none: as weight_decay", holds=float, optional=True
+        None,
+        "decay of the attention branch of two-branch models; none: as weight_decay",
+        holds=float,
+        optional=True,
+        minimum=0.0,
     ),
     "filter_lr": Key(
         None, "learning rate of implicit filters (GECO, Hyena); none: base_lr", holds=float, optional=True, minimum=0.0
@@ -231,17 +257,29 @@ OPTIM = {
     "min_lr": Key(0.0, "smallest rate of reduce_on_plateau", minimum=0.0),
     "num_warmup_epochs": Key(50, "epochs of linear warm-up", minimum=0),
     "clip_grad_norm": Key(False, "clip the norm of all gradients"),
-    "clip_grad_norm_value": Key(1.0, "largest norm when clipping", minimum=0.0, no_limit=True),
+    "clip_grad_norm_value": Key(
+        1.0, "largest norm when clipping", minimum=0.0, no_limit=True, only_with={"optim.clip_grad_norm": [True]}
+    ),
 }
+
+_PRETRAINED: dict[str, list[str]] = {"pretrained.dir": []}
 
 PRETRAINED = {
     "parameters": Key(
-        [], "names of parameters to copy, with * and ?; empty: all that both models have", holds=list, item=str
+        [],
+        "names of parameters to copy, with * and ?; empty: all that both models have",
+        holds=list,
+        item=str,
+        only_with=_PRETRAINED,
     ),
     "dir": Key("", "run directory whose best checkpoint the model starts from"),
-    "adopt_architecture": Key(True, "take encoders and layers from it where this file sets no key"),
-    "reset_prediction_head": Key(True, "start with a new prediction head; one that is only applied is kept"),
-    "freeze_main": Key(False, "train the prediction head only"),
+    "adopt_architecture": Key(
+        True, "take encoders and layers from it where this file sets no key", only_with=_PRETRAINED
+    ),
+    "reset_prediction_head": Key(
+        True, "start with a new prediction head; one that is only applied is kept", only_with=_PRETRAINED
+    ),
+    "freeze_main": Key(False, "train the prediction head only", only_with=_PRETRAINED),
 }
 
 MLFLOW = {

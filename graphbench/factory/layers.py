@@ -25,7 +25,7 @@ from graphbench.structures import DataInfo
 
 L = TypeVar("L", bound=GraphLayer)
 
-_SOURCES = {
+SOURCES = {
     "gt": ("gt.layer_type", "gt.layers"),
     "gnn": ("gnn.layer_type", "gnn.layers_mp"),
     "graphormer": ("graphormer", "graphormer.num_layers"),
@@ -70,7 +70,7 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
     """Group, name and class of every layer that the model names, once."""
     model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
     group = model.layers_from
-    names = [model.layer] if model.layer else component_names(config.value(_SOURCES[group][0]))
+    names = [model.layer] if model.layer else component_names(config.value(SOURCES[group][0]))
     for name in dict.fromkeys(names):
         for namespace in GRAPH_LAYERS:
             if name in registry.names(namespace):
@@ -99,24 +99,6 @@ def widths(config: Config, group: str) -> dict[str, Any]:
     return {"dim": dim, "dim_in": dim, "dim_out": dim, "dim_edge": edge_width(config, group), "heads": heads}
 
 
-def unread_keys(config: Config) -> Iterator[str]:
-    """Sentences about keys of ``gt`` that this configuration sets for layers, none of which reads them."""
-    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
-    if model.layers_from != "gt":
-        return
-    used = [(name, layer) for _, name, layer in layers_in_use(config)] if takes_layers(config) else []
-    read: set[str] = set()
-    for _, layer in used:
-        fields = {name for name, parameter in registry.parameters(layer).items() if parameter.from_context}
-        of_attention = issubclass(layer, Attention) and "dropout" in fields
-        read |= fields | ({"attn_dropout"} if of_attention else set())
-    names = f" ({', '.join(name for name, _ in used)})" if used else ""
-    for field in ("heads", "attn_dropout"):
-        key = _FILLED["gt"][field]
-        if config.is_own(key) and field not in read:
-            yield f"{config.where(key)}: {key} has no effect: no layer of {config.tree.model.type}{names} reads it."
-
-
 @dataclass(frozen=True)
 class LayerFactory:
     """Factory of the layers of one model.
@@ -143,7 +125,7 @@ class LayerFactory:
     @property
     def key(self) -> str:
         """Key that names the layers."""
-        return _SOURCES[self.group][0]
+        return SOURCES[self.group][0]
 
     @property
     def where(self) -> str:
@@ -153,7 +135,7 @@ class LayerFactory:
     @property
     def number_key(self) -> str:
         """Key of the number of blocks."""
-        return _SOURCES[self.group][1]
+        return SOURCES[self.group][1]
 
     @property
     def number(self) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from torch import nn
 
 from graphbench import registry
@@ -14,15 +12,14 @@ from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
-from graphbench.factory.layers import LayerFactory, edge_width, unread_keys
+from graphbench.factory.layers import LayerFactory, edge_width
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
-from graphbench.layers.blocks.grit import GritTransformerLayer
 from graphbench.layers.contract import GraphLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.layers.single import SingleBlock
-from graphbench.models.contract import EncodedModel, Model, ModelContext
+from graphbench.models.contract import Model, ModelContext
 from graphbench.models.pre_layers import LayerSettings, pre_layers
 from graphbench.structures import DataInfo
 
@@ -30,12 +27,6 @@ HEAD_OF_TASK = {"graph": "graph", "node": "node", "edge": "edge", "link_pred": "
 """Head of ``gnn.head: default``, by task."""
 ROWS_OF_TASK = {"graph": ("graph", "pair"), "node": ("node",), "edge": ("pair",), "link_pred": ("pair",)}
 """Rows that heads predict for, by task; pairs of nodes of many graphs are a task of graphs in GraphGPS."""
-READERS: Mapping[str, tuple[type[nn.Module], str]] = {
-    "pair_bias": (BiasedTransformer, "BiasedTransformer does"),
-    "stable_encoding": (DistanceGate, "local layers that have gt.<layer>.equivstable do, where it is true"),
-    "edge_states": (GritTransformerLayer, "GritTransformer does"),
-}
-"""Modules that read the states which encoders supply, and what to name for it; complete layers contain them."""
 _ROWS = {"graph": "graph", "node": "node", "pair": "pair of nodes"}
 
 
@@ -219,32 +210,6 @@ def _head(config: Config, info: DataInfo, dim_in: int) -> Head:
     filled = {"pooling": "model.graph_pooling", "decoding": "model.edge_decoding", "act": "gnn.act"}
     with config_errors(config, f"gnn.{name}", "model.graph_pooling", "gnn.head", filled=filled):
         return registry.construct(head_class, config.component_args("gnn", name), context)
-
-
-def without_effect(config: Config, model: Model) -> Iterator[str]:
-    """Sentences about what is configured and has no effect on the model: keys of its layers, states of its encoders."""
-    yield from unread_keys(config)
-    yield from _unread_states(config, model)
-
-
-def _unread_states(config: Config, model: Model) -> Iterator[str]:
-    """Sentences about encoders whose state for layers no layer reads; none where layers are not of this package."""
-    layers = [module for module in model.modules() if isinstance(module, GraphLayer | DistanceGate)]
-    if not isinstance(model, EncodedModel) or any(
-        not type(each).__module__.startswith("graphbench.") for each in layers
-    ):
-        return
-    key = "dataset.node_encoder_name"
-    for name, encoder in model.encoder.batch_encoders.items():
-        if encoder.supplies is None:
-            continue
-        reader, advice = READERS[encoder.supplies]
-        own = encoder.supplies == "pair_bias" and model.own_pair_bias
-        if own or not any(isinstance(each, reader) for each in layers):
-            yield (
-                f"{config.where(key)}: {name} supplies state.{encoder.supplies}, which none of these layers reads "
-                f"({advice}): this state has no effect."
-            )
 
 
 def layer_names(model: nn.Module) -> list[str]:

@@ -49,7 +49,7 @@ def build_task(config: Config, info: DataInfo) -> Task:
     card = None if config.tree.metric_best == "auto" else dataset_builder(config).card
     of_card = [] if card is None else [card.metric]  # reported whatever selects the epoch
     names = list(dict.fromkeys([*logged_metrics(info), *of_card, *config.tree.custom_metrics]))
-    with config_errors(config, "custom_metrics"):
+    with config_errors(config, "custom_metrics", filled={"thresh": "model.thresh"}):
         return Task(build_loss(config, info), names, info.task_type, info.out_dim, thresh=config.tree.model.thresh)
 
 

@@ -58,7 +58,7 @@ class RunLog:
 
     def start(self, epoch: int, resumed_from: Path | None) -> None:
         """The run begins, or goes on from a checkpoint, with an epoch."""
-        logger.info("%s epoch %d in %s", "resuming at" if epoch else "starting", epoch, self._path)
+        logger.info("%s epoch %d in %s", "starting" if resumed_from is None else "resuming at", epoch, self._path)
         report = StartReport(
             path=self._path,
             first_epoch=epoch,
