@@ -150,7 +150,14 @@ def boards(configurations: Sequence[Configuration]) -> list[Board]:
     if not finished:
         return []
     specs = [
-        CellSpec(row.name, " | ".join((row.dataset, *row.protocol)), row.dataset, row.folder, row.run_ids)
+        CellSpec(
+            row.name,
+            " | ".join((row.dataset, *row.protocol)),
+            row.dataset,
+            row.folder,
+            row.run_ids,
+            config_hash=row.result.runs[0].config_hash,
+        )
         for row in finished
     ]
     ranks = {cell.spec.label: cell.rank for cell in sweep_table("report", specs).cells.values() if cell.rank}
@@ -234,7 +241,8 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
             )
             (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""
-            return replace(configuration, label=entry.label, source=source, cell=cell)
+            # Of the runs those that the cell is of: a later one of other settings may lie beside them.
+            return replace(configuration, label=entry.label, source=source, cell=cell, result=cell.result)
     return configuration
 
 

@@ -75,6 +75,18 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
 
 
+def test_a_later_run_of_other_settings_is_not_the_one_that_is_compared(tmp_path: Path) -> None:
+    runs = tmp_path / "runs" / "sgformer-table2"
+    hashes = {entry.config.name: entry.config.hash for entry in read_sweep(SWEEPS / "sgformer-table2.yaml").entries}
+    for config, test in (("gcn-cora", 0.84), ("sgformer-cora", 0.82), ("mlp-cora", 0.5)):
+        for seed, off in ((123, 0.01), (124, -0.01)):
+            _write(runs, str(seed), test + off, config=config, config_hash=hashes[config])
+    _write(runs, "5", 0.3, config="gcn-cora", config_hash="later", ended="9999-01-01T00:00:00+00:00")
+    _, gcn, sgformer, _ = _rows(_page(tmp_path))
+    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 3 0.816 ± 0.004 +0.024 (+6.0 sd) above")
+    assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.8200 ± 0.0141 2nd 2 ")
+
+
 def test_a_smaller_experiment_is_not_judged_and_other_data_not_ranked_with_it(tmp_path: Path) -> None:
     out, stored = tmp_path / "report.html", ROOT / "results/measured/records"
     assert report.main([str(stored / "ffgt-sbm-small.jsonl"), "--out", str(out)]) == 0
