@@ -28,6 +28,8 @@ _MAX_COLUMNS = 4
 _LABELS = {"Transformer": "softmax attention"}
 _SHIFT = 0.06
 """Between lines, in layers, so that their bars do not hide each other."""
+_ROOM = 0.5
+"""Beside the first and the last number of layers."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ def _draw_panel(axes: Axes, depths: Sequence[Depth], lines: Sequence[str], quant
         xs = [depth.layers + shift for depth in of_line]
         means, spreads = zip(*(points.mean_and_spread(depth.values(quantity)) for depth in of_line))
         axes.errorbar(xs, means, spreads, capsize=1.5, elinewidth=0.7, **points.marked_line(number))
-    axes.set_xticks(sorted({depth.layers for depth in depths}))
-    axes.margins(x=0.08)
+    layers = sorted({depth.layers for depth in depths})
+    axes.set_xticks(layers)
+    axes.set_xlim(layers[0] - _ROOM, layers[-1] + _ROOM)
     if quantity == "seconds":
         axes.set_ylim(bottom=0)

@@ -95,8 +95,9 @@ def draw(measured: Measurements, models: Sequence[str], sizes: Sequence[int], fi
         if hollow:
             axes.plot([], [], color="0.4", linestyle=":", label="extrapolated", **_HOLLOW)
         axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel=_LABELS[quantity])
-        axes.xaxis.set_minor_formatter("")  # within two decades "6 x 10^2" and its like would fill the axis
-        axes.yaxis.set_minor_formatter("")
+        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            if high >= 10 * low:  # over a decade "6 x 10^2" and its like would fill the axis
+                axis.set_minor_formatter("")
         axes.grid(color="0.9", linewidth=0.5)
         if axes.lines:  # none where no model could be measured
             axes.legend(frameon=False, handlelength=2.6)

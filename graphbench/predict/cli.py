@@ -82,5 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"calibrated on {calibration.rows:,} examples: {calibration.summary}")
     out = options.out or Path("predictions.csv")
     predictions.write(out)
-    print(f"wrote {out}: {len(predictions.graph):,} rows, {len(model.models)} models of {options.run}")
+    models = f"{len(model.models)} model{'' if len(model.models) == 1 else 's'}"
+    print(f"wrote {out}: {len(predictions.graph):,} rows, {models} of {options.run}")
     return 0

@@ -20,7 +20,7 @@ from graphbench.errors import UserError
 from graphbench.published.table import PublishedRow
 from graphbench.report.markup import findable
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import PACKED, left_out_note, own_record_sources
+from graphbench.runs.records import PACKED, left_out_note, own_record_sources, whole_configuration_note
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
@@ -135,7 +135,7 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
             folders.setdefault(folder, folder.name if inside == "." else inside.replace(f"{PACKED}/", "/"))
     if not folders:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
-    if note := left_out_note(left_out):
+    for note in filter(None, (left_out_note(left_out), whole_configuration_note(roots))):
         print(f"note: {note}", file=sys.stderr)
     count = Counter(folders.values())
     names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}

@@ -201,6 +201,12 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
     return own, list(dict.fromkeys(source.path.parent for source in sources if isinstance(source, PackedRecords)))
 
 
+def whole_configuration_note(roots: Iterable[Path]) -> str:
+    """That of a run's folder all runs of its configuration are taken; empty where no root is one."""
+    runs = [str(root) for root in roots if (root / "record.json").is_file()]
+    return f"all runs of the configuration are taken, not one alone: {' '.join(runs)}" if runs else ""
+
+
 def left_out_note(files: Iterable[Path]) -> str:
     """Command to have packed files that were left out; empty without any."""
     folders = list(dict.fromkeys(str(file.parent) for file in files))

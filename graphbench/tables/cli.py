@@ -36,7 +36,7 @@ from graphbench.errors import SHOWN, UserError, neighbour, unknown
 from graphbench.exit_codes import exit_codes
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
-from graphbench.runs.records import left_out_note, own_record_sources, record_sources
+from graphbench.runs.records import left_out_note, own_record_sources, record_sources, whole_configuration_note
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.best_points import best_points
@@ -104,7 +104,7 @@ def configurations(folders: Sequence[Path]) -> list[Path]:
         sources, packed = own_record_sources(folder)
         paths += [source.path for source in sources] or [folder]
         left_out += packed
-    if note := left_out_note(left_out):
+    for note in filter(None, (left_out_note(left_out), whole_configuration_note(folders))):
         print(f"note: {note}", file=sys.stderr)
     return list(dict.fromkeys(paths))
 

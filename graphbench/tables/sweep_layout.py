@@ -63,7 +63,7 @@ def main_tables(table: SweepTable, layout: Layout = Layout()) -> list[TextTable]
     ]
     alone = all(len(group) == 1 for groups in groups_of for group in groups)
     words = ["model"] if alone else ["model", ""]
-    notes = [*sweep_notes(table, layout.star), *(_remarks(table, runs) if layout.bare else [])]
+    notes = [*sweep_notes(table, layout.rows, layout.star), *(_remarks(table, runs) if layout.bare else [])]
     tables = []
     for number, (columns, groups) in enumerate(zip(spread, groups_of, strict=True), 1):
         last = number == parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from graphbench.runs.identity import RunIdentity
 from graphbench.tables.doubts import EXPLANATIONS
@@ -12,11 +12,12 @@ from graphbench.tables.significance import SIGNIFICANT
 from graphbench.tables.sweep_table import Cell, SweepTable
 
 
-def sweep_notes(table: SweepTable, star: str = "") -> list[str]:
+def sweep_notes(table: SweepTable, rows: Collection[str], star: str = "") -> list[str]:
     """Sentences that explain marks, name what is missing and what in a column is not of one kind.
 
     Args:
         table: table.
+        rows: kinds of rows that are shown, of :data:`~graphbench.tables.sweep_layout.ROWS`.
         star: mark of means that differ from the baseline's; empty where a row says so.
     """
     trials = trials_note(cell.result.config for cell in table.cells.values())
@@ -27,22 +28,24 @@ def sweep_notes(table: SweepTable, star: str = "") -> list[str]:
         )
     code = plug_in_notes((cell.spec.name, cell.result.runs) for cell in table.cells.values()) + _versions(table)
     code += copy_notes((str(cell.spec.records), cell.result) for cell in table.cells.values())
-    return [*table.notes, *_legend(table, star), *_missing(table), *_inconsistencies(table), *code, *trials]
+    return [*table.notes, *_legend(table, rows, star), *_missing(table), *_inconsistencies(table), *code, *trials]
 
 
-def _legend(table: SweepTable, star: str) -> list[str]:
+def _legend(table: SweepTable, rows: Collection[str], star: str) -> list[str]:
     notes = []
     if table.published is not None:
         unbounded = any(column.scale and not column.scale.bounded for column in table.columns)
         otherwise = " (of anything that is no share: 1 % of the published value)" if unbounded else ""
-        notes.append(
-            f"published: {table.published.title} ({table.published.file}), in its digits; "
-            "difference: measured minus published, also in published standard deviations (sd)."
-        )
-        notes.append(
-            f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; below, "
-            "above: worse, better than that."
-        )
+        source = f"published: {table.published.title} ({table.published.file}), in its digits"
+        difference = "difference: measured minus published, also in published standard deviations (sd)"
+        meanings = {"published": source, "difference": difference}
+        shown = [meaning for row, meaning in meanings.items() if row in rows]
+        notes += [f"{'; '.join(shown)}."] if shown else []
+        if "status" in rows:
+            notes.append(
+                f"reproduced: the two differ by at most one published standard deviation plus 1 point{otherwise}; "
+                "below, above: worse, better than that."
+            )
     if any(cell.status == "other configuration" for cell in table.cells.values()):
         notes.append("other configuration: its runs have other settings than the sweep; neither ranked nor judged.")
     other_code = sorted({name for cell in table.cells.values() for name in cell.other_code})

@@ -84,6 +84,10 @@ def test_a_panel_per_data_set_with_bars_over_seeds(records: Path) -> None:
     lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
     np.testing.assert_allclose(lengths, 2 * np.std(expected, axis=1, ddof=1), atol=1e-12)
     assert len(other.containers) == 1
+    for axes in figure.axes:  # lines are shifted sideways, and whole numbers stay inside
+        low, high = axes.get_xlim()
+        assert axes.get_xticks().size
+        assert all(low < tick < high for tick in axes.get_xticks())
     assert scores.get_xticks().tolist() == [1, 2]
 
 

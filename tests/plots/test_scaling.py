@@ -102,6 +102,8 @@ def test_the_figure_shows_measured_points_filled_and_others_hollow(
     with canvas.style():
         time, memory = scaling.draw(measured, ["sgformer", "softmax"], [100, 200, 400, 800], 200).axes
     assert (time.get_xscale(), time.get_yscale(), memory.get_yscale()) == ("log", "log", "log")
+    time.figure.canvas.draw()
+    assert any(text.get_text() for text in memory.get_yticklabels(which="both")), "an axis within a decade has numbers"
     filled = {tuple(line.get_xdata()) for line in time.lines if line.get_markerfacecolor() != "white"}
     hollow = {tuple(line.get_xdata()) for line in time.lines if line.get_markerfacecolor() == "white"}
     assert {(100, 200, 400, 800), (100, 200)} <= filled

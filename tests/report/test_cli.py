@@ -83,7 +83,9 @@ def test_a_later_run_of_other_settings_is_not_the_one_that_is_compared(tmp_path:
             _write(runs, str(seed), test + off, config=config, config_hash=hashes[config])
     _write(runs, "5", 0.3, config="gcn-cora", config_hash="later", ended="9999-01-01T00:00:00+00:00")
     _, gcn, sgformer, _ = _rows(_page(tmp_path))
-    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 3 0.816 ± 0.004 +0.024 (+6.0 sd) above")
+    assert gcn.startswith(
+        "GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 3 0.816 ± 0.004 +0.024 (+6.0 sd) above"
+    )
     assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.8200 ± 0.0141 2nd 2 ")
 
 

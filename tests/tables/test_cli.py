@@ -15,6 +15,7 @@ from scipy.stats import ttest_ind
 from graphbench.config import load_config
 from graphbench.report.gather import gather
 from graphbench.report.page import page
+from graphbench.runs import pack
 from graphbench.runs.data_facts import DataFacts
 from graphbench.runs.identity import code_inputs
 from graphbench.runs.record import RunRecord, Score
@@ -177,6 +178,25 @@ def test_a_table_for_a_paper_of_ones_own(tmp_path: Path, capsys: pytest.CaptureF
         ["", "published", "84.5 ± 0.8"],
         ["GCN", "measured", "72.0 ± 2.8"],
     ]
+    assert tables.main(printed) == 0  # notes on rows that are shown, and no others
+    notes = capsys.readouterr().out
+    assert "published: " in notes
+    assert "difference: " not in notes
+    assert "reproduced: " not in notes
+
+
+def test_the_folder_of_a_run_is_told_to_stand_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path, "gcn-cora", 0.70, 0.72)
+    run = tmp_path / "gcn-cora/123"
+    assert tables.main([str(run)]) == 0
+    told = f"note: all runs of the configuration are taken, not one alone: {run}"
+    assert told in capsys.readouterr().err
+    assert pack.main([str(run), "--out", str(tmp_path / "all.jsonl")]) == 0
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert "2 records added" in printed.out
+    assert tables.main([str(tmp_path / "gcn-cora")]) == 0
+    assert "all runs" not in capsys.readouterr().err
 
 
 def test_a_sweep_called_with_other_settings_is_judged_by_them(
