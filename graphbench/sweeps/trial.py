@@ -100,13 +100,13 @@ def run_trial(spec: RunSpec, plan: SearchPlan) -> RunResult:
     if result.status == "finished":
         assert result.line is not None
         trial.complete(result.line["val"][plan.metric])
-        write_best(spec, study)
     elif result.status == "pruned":
         trial.prune()
     elif result.status == "failed":
         trial.fail(result.reason)
     else:
         trial.release()
+    write_best(spec, study)  # its first line counts all that have ended
     return replace(result, trial=trial.number)
 
 

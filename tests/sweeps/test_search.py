@@ -235,6 +235,8 @@ def test_a_run_that_is_worse_than_others_is_given_up(planned: PlannedEntry) -> N
     assert not (search.folder / "gcn-cora-short-trial-005/124").exists()
     assert study.get_trials()[5].state == optuna.trial.TrialState.PRUNED
     assert sorted(study.get_trials()[5].intermediate_values) == [1, 2]
+    head = (search.folder / "gcn-cora-short-best.yaml").read_text().splitlines()[0]
+    assert "best of 6 trials (5 complete, 1 pruned, 0 failed)" in head
 
 
 def test_what_cannot_be_trained_is_a_failed_trial(planned: PlannedEntry, capsys: pytest.CaptureFixture[str]) -> None:
