@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 SPLITS = ("train", "val", "test")
 """The parts of a split, by which everything that is measured has its name."""
 
-TASKS = ("graph", "node", "edge", "link_pred")
+TaskLevel = Literal["graph", "node", "edge", "link_pred"]
+TASKS: tuple[TaskLevel, ...] = get_args(TaskLevel)
+"""Values of ``dataset.task``: what a target belongs to."""
 
 TaskKind = Literal["binary", "multiclass", "multilabel", "regression", "subtoken"]
 """What losses and metrics ask about a task; :mod:`graphbench.tasks.targets` has shapes and types of each."""
 
-TASK_TYPES: Mapping[str, tuple[TaskKind, ...]] = {
+TaskType = Literal[
+    "regression",
+    "classification",
+    "classification_binary",
+    "classification_multi",
+    "classification_multilabel",
+    "subtoken_prediction",
+]
+
+TASK_TYPES: Mapping[TaskType, tuple[TaskKind, ...]] = {
     "regression": ("regression",),
     "classification": ("binary", "multiclass"),
     "classification_binary": ("binary",),

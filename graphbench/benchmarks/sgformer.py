@@ -57,12 +57,11 @@ def run(device: torch.device) -> list[Case]:
     return [*cases, *_deezer(device), *_scaling(device)]
 
 
-def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
+def by_hand(ours: Training) -> Callable[[], None]:
     """Epochs of PyG's model as its example writes them, at the width, depth and dropout of ours.
 
     Args:
         ours: gives data, splits and sizes.
-        compiled: by ``torch.compile``.
     """
     batch = ours.loaders.full_batch
     assert batch.y is not None
@@ -71,7 +70,6 @@ def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
     peer = pyg_model(ours.model, x.shape[1], ours.info.out_dim).to(ours.device)
 
     start = copy.deepcopy(peer.state_dict())
-    forward = torch.compile(peer) if compiled else peer
 
     def epochs() -> None:
         peer.load_state_dict(start)
@@ -80,12 +78,12 @@ def by_hand(ours: Training, compiled: bool = False) -> Callable[[], None]:
         for _ in range(ours.epochs):
             peer.train()
             optimizer.zero_grad()
-            out = forward(x, batch.edge_index, graph)
+            out = peer(x, batch.edge_index, graph)
             nn.functional.nll_loss(out[parts["train"]], y[parts["train"]]).backward()
             optimizer.step()
             peer.eval()
             with torch.no_grad():
-                predicted = forward(x, batch.edge_index, graph).argmax(1)
+                predicted = peer(x, batch.edge_index, graph).argmax(1)
                 accuracy = {part: (predicted[rows] == y[rows]).float().mean().item() for part, rows in parts.items()}
             if accuracy["val"] > best:
                 best, best_state = accuracy["val"], copy.deepcopy(peer.state_dict())

@@ -17,6 +17,7 @@ from graphbench.data.store import GraphStore, Indices
 from graphbench.errors import UserError
 from graphbench.structures import DataInfo
 from graphbench.structures.data_info import Measured
+from graphbench.vocabulary import TaskLevel, TaskType
 
 STATISTICS = ("graphs", "nodes", "edges", "nodes_per_graph", "edges_per_graph")
 """Statistics of a card: counts are exact (edges directed), averages hold to the digits they were published with."""
@@ -50,8 +51,8 @@ class DatasetCard:
     """
 
     name: str
-    task: str
-    task_type: str
+    task: TaskLevel
+    task_type: TaskType
     metric: str
     maximize: bool
     node_in: int

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import torch
 
-from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
@@ -27,6 +26,7 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.encoders.compose import EdgeEncoder, NodeEncoder
 from graphbench.factory.config_errors import config_errors
+from graphbench.factory.layers import model_class
 from graphbench.factory.model import build_model
 from graphbench.models.contract import EncodedModel, Model
 
@@ -91,7 +91,7 @@ def _exact_evaluation(config: Config, loaded: LoadedDataset) -> str | None:
     store = loaded.store
     if not config.tree.val.measure_error or config.tree.val.sampler in ("full_batch", "blocks"):
         return None
-    if store.y_level == "node" and issubclass(registry.lookup(registry.MODELS, config.tree.model.type), BlockwiseModel):
+    if store.y_level == "node" and issubclass(model_class(config), BlockwiseModel):
         try:
             check_blockwise(build_model(config, loaded.card.info(store, None)))
         except ValueError:  # a layer that reads the graph as a whole

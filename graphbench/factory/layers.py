@@ -48,6 +48,11 @@ _FILLED = {
 """Keys that fill the fields of the context that layers check, for messages."""
 
 
+def model_class(config: Config) -> type[Model]:
+    """The class that ``model.type`` names."""
+    return registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
+
+
 def edge_set(spec: LayerSpec) -> str | None:
     """Name of the edge set that a layer reads, None for the edges."""
     return None if spec.edges is None else _EDGE_SETS.get(spec.edges, spec.edges)
@@ -68,7 +73,7 @@ def gates_local_layers(config: Config) -> bool:
 
 def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]:
     """Group, name and class of every layer that the model names, once."""
-    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
+    model = model_class(config)
     group = model.layers_from
     names = [model.layer] if model.layer else component_names(config.value(SOURCES[group][0]))
     for name in dict.fromkeys(names):
@@ -79,7 +84,7 @@ def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]
 
 def takes_layers(config: Config) -> bool:
     """Whether the model is built of layers that the configuration names; one that makes its own is not."""
-    model = registry.lookup(registry.MODELS, config.tree.model.type, config.where("model.type"))
+    model = model_class(config)
     return not {"block", "local", "attention"}.isdisjoint(registry.parameters(model))
 
 

@@ -19,6 +19,7 @@ from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.large_loaders import build_large_loader, check_blockwise
+from graphbench.factory.layers import model_class
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.transforms import batch_transform, build_transforms
@@ -155,7 +156,7 @@ def with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) ->
         loaded: the data, with encodings.
         splits: splits of the run.
     """
-    store, model = loaded.store, registry.lookup(registry.MODELS, config.tree.model.type)
+    store, model = loaded.store, model_class(config)
     if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
         return loaded
     known = torch.zeros(store.num_nodes, dtype=torch.bool)

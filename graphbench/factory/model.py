@@ -12,7 +12,7 @@ from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
-from graphbench.factory.layers import LayerFactory, edge_width
+from graphbench.factory.layers import LayerFactory, edge_width, model_class
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import GraphLayer
@@ -45,17 +45,17 @@ def build_model(config: Config, info: DataInfo) -> Model:
         UserError: unknown component, or values that do not fit each other.
     """
     tree = config.tree
-    model_class = registry.lookup(registry.MODELS, tree.model.type, config.where("model.type"))
-    parameters = registry.parameters(model_class)
-    _check_widths(config, model_class.layers_from)
+    named = model_class(config)
+    parameters = registry.parameters(named)
+    _check_widths(config, named.layers_from)
     dim = tree.gnn.dim_inner
-    dim_edge = edge_width(config, model_class.layers_from)
+    dim_edge = edge_width(config, named.layers_from)
     # Modules draw their first parameters in the order of their construction.
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, dim)
     _check_token(config, info, nodes)
     _check_states(config, nodes)
-    layers = LayerFactory(config, info, dim_edge, edges is not None, model_class)
+    layers = LayerFactory(config, info, dim_edge, edges is not None, named)
     settings = LayerSettings(
         batchnorm=tree.gnn.batchnorm,
         dropout=tree.gnn.dropout,
@@ -86,7 +86,7 @@ def build_model(config: Config, info: DataInfo) -> Model:
             dropout=tree.gnn.dropout,
             act=tree.gnn.act,
         )
-        model = registry.construct(model_class, config.component_args("gt", tree.model.type), context)
+        model = registry.construct(named, config.component_args("gt", tree.model.type), context)
     _check_read_states(config, nodes, model)
     name, head = _head_class(config, info)
     if model.of_graphs and head.predicts in ("node", "pair"):

@@ -13,7 +13,7 @@ from torch import nn
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.schema import SCHEMA
-from graphbench.factory.layers import SOURCES, layers_in_use, takes_layers
+from graphbench.factory.layers import SOURCES, layers_in_use, model_class, takes_layers
 from graphbench.heads.contract import Head
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.blocks.grit import GritTransformerLayer
@@ -118,7 +118,7 @@ def _unread_arguments(config: Config, model: Model) -> Iterator[str]:
 def _unread_of_layers(config: Config) -> Iterator[str]:
     """Sentences about keys of layers, none of which reads them, and of layers that the model does not have."""
     name = config.tree.model.type
-    model = registry.lookup(registry.MODELS, name, config.where("model.type"))
+    model = model_class(config)
     group = model.layers_from
     for other in _OF_GROUP.keys() - {group}:
         for key in (f"{other}.{last}" for last in _OF_GROUP[other]):

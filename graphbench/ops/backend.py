@@ -14,17 +14,12 @@ import torch
 from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
-LOOPS_OVER_GRAPHS = (
-    *("softmax_attention", "sparse_flow", "linear_attention"),
-    *("pair_attention", "decay_attention", "kernel_attention"),
-)
-"""Operators whose reference has no loop within a graph: traced for one graph it fits graphs of any size."""
 _traced: ContextVar[bool] = ContextVar("traced", default=False)
 
 
 @contextmanager
 def traced() -> Iterator[None]:
-    """Within it ``"auto"`` is ``"reference"`` for these: plain PyTorch, whose steps do not depend on sizes."""
+    """Within it ``"auto"`` is ``"reference"`` for operators whose reference loops over graphs alone."""
     token = _traced.set(True)
     try:
         yield
@@ -40,6 +35,8 @@ class Backends(Generic[F]):
         cpu: torch code, for every device.
         gpu: whether ``gpu.py`` has one, which needs Triton and is imported when it is first chosen. It raises a
             ``ValueError`` for tensors that Triton cannot reach, and leaves to torch code what its kernels cannot do.
+        loops_over_graphs: whether the reference has no loop but one over graphs: traced for one graph, it is plain
+            PyTorch whose steps fit graphs of any size.
         others: further ones by name, which are taken only where they are named.
 
     Attributes:
@@ -47,7 +44,10 @@ class Backends(Generic[F]):
         names: names of the implementations.
     """
 
-    def __init__(self, reference: F | None, cpu: F, *, gpu: bool = False, **others: F) -> None:
+    def __init__(
+        self, reference: F | None, cpu: F, *, gpu: bool = False, loops_over_graphs: bool = False, **others: F
+    ) -> None:
+        self._loops_over_graphs = loops_over_graphs
         self.operator, self._folder = cpu.__name__, cpu.__module__.rpartition(".")[0]
         self._functions = others | {"cpu": cpu} | ({} if reference is None else {"reference": reference})
         self.names = [*(["reference"] if reference else []), *(["gpu"] if gpu else []), *others, "cpu"]
@@ -63,7 +63,7 @@ class Backends(Generic[F]):
             if "gpu" in self.names and has_triton(x):
                 backend = "gpu"
             else:
-                by_equation = not compiles() and _traced.get() and self.operator in LOOPS_OVER_GRAPHS
+                by_equation = not compiles() and _traced.get() and self._loops_over_graphs
                 backend = "reference" if by_equation else "cpu"
         if backend not in self.names:
             names = ["auto", *self.names]

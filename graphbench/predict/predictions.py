@@ -15,6 +15,7 @@ from torch import Tensor
 from graphbench import atomic
 from graphbench.data.splits import without_target
 from graphbench.errors import UserError
+from graphbench.vocabulary import TaskType
 
 ENDINGS = (".csv", ".npz", ".parquet")
 
@@ -36,7 +37,7 @@ class Predictions:
             where there is none. None of new graphs.
     """
 
-    task_type: str
+    task_type: TaskType
     runs: Tensor
     graph: Tensor
     node: Tensor | None = None

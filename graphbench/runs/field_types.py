@@ -29,4 +29,6 @@ def _declared(cls: type) -> dict[str, tuple[type, ...]]:
 def _classes(hint: Any) -> tuple[type, ...]:
     if isinstance(hint, types.UnionType):
         return tuple(each for arm in typing.get_args(hint) for each in _classes(arm))
+    if typing.get_origin(hint) is typing.Literal:
+        return tuple({type(value) for value in typing.get_args(hint)})
     return (int, float) if hint is float else (typing.get_origin(hint) or hint,)

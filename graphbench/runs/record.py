@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -25,7 +25,8 @@ from graphbench.runs.identity import RunIdentity
 SCHEMA_VERSION = 2
 """2 since records hold the settings of their configuration."""
 _WHICH_RUNS = ("seed", "run_multiple_splits", "dataset.split_index")
-STATUSES = ("running", "finished", "failed", "interrupted", "pruned")
+Status = Literal["running", "finished", "failed", "interrupted", "pruned"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class RunRecord:
     seed: int
     run_id: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    status: str = "running"
+    status: Status = "running"
     reason: str | None = None
     metric: str | None = None
     maximize: bool | None = None
@@ -203,7 +204,7 @@ class RunRecord:
         """``commits``; of older records the last one, which is all they know."""
         return self.commits or (commit_text(self.environment),)
 
-    def end(self, status: str, reason: str | None = None, **facts: Any) -> RunRecord:
+    def end(self, status: Status, reason: str | None = None, **facts: Any) -> RunRecord:
         """A copy with the final status, today's date and what became known (scores, times, ...)."""
         return dataclasses.replace(self, status=status, reason=reason, ended=_now(), **facts)
 

@@ -31,7 +31,7 @@ from graphbench import atomic
 from graphbench.config.settings import describe_differences
 from graphbench.errors import Interrupted, Pruned, RunFailed, RunInUse, UserError
 from graphbench.runs.identity import CONFIGURATION, PLUG_IN, RunIdentity, described
-from graphbench.runs.record import Outcome, RunRecord
+from graphbench.runs.record import Outcome, RunRecord, Status
 from graphbench.vocabulary import SPLITS
 
 Decision = Literal["fresh", "resume", "skip"]
@@ -341,7 +341,7 @@ class _LogFile(logging.FileHandler):
         pass
 
 
-def _status(error: BaseException) -> str:
+def _status(error: BaseException) -> Status:
     """Status of a run that ended in this way."""
     if isinstance(error, Pruned):
         return "pruned"

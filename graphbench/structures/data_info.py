@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from graphbench.vocabulary import TASK_TYPES, TASKS
+from graphbench.vocabulary import TASK_TYPES, TASKS, TaskLevel, TaskType
 
 FILE = "data_info.json"
 """File that a run notes it in, for whoever applies its model without the data."""
@@ -72,8 +72,8 @@ class DataInfo:
     """
 
     name: str
-    task: str
-    task_type: str
+    task: TaskLevel
+    task_type: TaskType
     node_in: int
     edge_in: int
     out_dim: int

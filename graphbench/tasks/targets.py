@@ -48,9 +48,9 @@ def kind_of(task_type: str, out_dim: int) -> TaskKind:
         ValueError: the two contradict each other, or the type is not one of these kinds.
     """
     check_at_least(1, out_dim=out_dim)
-    if task_type not in TASK_TYPES:
+    kinds = next((kinds for name, kinds in TASK_TYPES.items() if name == task_type), None)
+    if kinds is None:
         raise ValueError(f"task_type must be one of {', '.join(TASK_TYPES)}; received '{task_type}'")
-    kinds = TASK_TYPES[task_type]
     for kind in kinds:
         least, most, _ = _WIDTHS.get(kind, _ANY_WIDTH)
         if least <= out_dim <= most:

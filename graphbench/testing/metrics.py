@@ -14,6 +14,9 @@ from graphbench.testing.checks import require, same
 from graphbench.testing.suite import require_kind, run_checks
 from graphbench.testing.targets import check_each, of_every_kind, perfect_predictions, random_case
 
+_ROWS = 600
+"""Rows of a check: hits@100 has no value with fewer than 100 negative ones."""
+
 
 def check_metric(
     component: type[Metric], /, *, context: Mapping[str, Any] | None = None, **arguments: Any
@@ -45,7 +48,7 @@ def check_metric(
 
 def check_value(metric: Metric) -> None:
     """A finite number, and the same after another call: nothing is kept from call to call."""
-    pred, true = random_case(metric.kind, ties=True, out_dim=metric.out_dim)
+    pred, true = random_case(metric.kind, _ROWS, ties=True, out_dim=metric.out_dim)
     before = pred.clone(), true.clone()
     value = metric(pred, true)
     require(isinstance(value, float), f"the value is an object of {type(value).__name__}, not a float")
@@ -58,7 +61,7 @@ def check_value(metric: Metric) -> None:
 
 def check_order(metric: Metric) -> None:
     """The order of rows does not matter."""
-    pred, true = random_case(metric.kind, ties=True, out_dim=metric.out_dim)
+    pred, true = random_case(metric.kind, _ROWS, ties=True, out_dim=metric.out_dim)
     order = torch.randperm(len(pred), generator=torch.Generator().manual_seed(0))
     value, shuffled = metric(pred, true), metric(pred[order], true[order])
     require(
@@ -68,7 +71,7 @@ def check_order(metric: Metric) -> None:
 
 def check_direction(metric: Metric) -> None:
     """The truth is better than chance: larger where ``maximize`` says so, else smaller."""
-    pred, true = random_case(metric.kind, rows=600, out_dim=metric.out_dim)
+    pred, true = random_case(metric.kind, _ROWS, out_dim=metric.out_dim)
     best, chance = metric(perfect_predictions(metric.kind, true, metric.out_dim), true), metric(pred, true)
     better = best > chance if metric.maximize else best < chance
     require(better, f"the truth has {best}, random predictions {chance}, and maximize = {metric.maximize}")
@@ -76,7 +79,7 @@ def check_direction(metric: Metric) -> None:
 
 def check_precision(metric: Metric) -> None:
     """Predictions in float32, as a model makes them, have the value that they have in float64."""
-    pred, true = random_case(metric.kind, ties=True, out_dim=metric.out_dim)
+    pred, true = random_case(metric.kind, _ROWS, ties=True, out_dim=metric.out_dim)
     single, double = metric(pred.float(), true), metric(pred, true)
     require(math.isclose(single, double, rel_tol=1e-5, abs_tol=1e-6), f"{single} in float32, {double} in float64")
 

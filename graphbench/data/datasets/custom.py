@@ -29,7 +29,7 @@ from graphbench.data.splits import PARTS, Splits, mask_splits, without_target
 from graphbench.data.store import GraphStore
 from graphbench.errors import ArgumentError, UserError, check_one_of, nearest
 from graphbench.registry import FromContext
-from graphbench.vocabulary import TASKS
+from graphbench.vocabulary import TASKS, TaskLevel, TaskType
 
 logger = logging.getLogger("graphbench")
 
@@ -89,8 +89,8 @@ class CustomGraphs(DatasetBuilder):
     def __init__(
         self,
         name: FromContext[str],
-        task: FromContext[str],
-        task_type: FromContext[str],
+        task: FromContext[TaskLevel],
+        task_type: FromContext[TaskType],
         transductive: FromContext[bool],
         *,
         folder: FromContext[str] = ".",

@@ -19,6 +19,7 @@ from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.registry import register
+from graphbench.vocabulary import TaskLevel
 
 _URL = "https://data.pyg.org/datasets/benchmarking-gnns/{}_v2.zip"
 _CSL_URL = "https://www.dropbox.com/s/rnbkp5ubgk82ocu/CSL.zip?dl=1"
@@ -34,7 +35,7 @@ class _Facts:
     node_in: int
     out_dim: int
     edge_in: int = 0
-    task: str = "graph"
+    task: TaskLevel = "graph"
     metric: str = "accuracy"
     split_modes: tuple[str, ...] = ("standard",)
 

@@ -23,6 +23,7 @@ from graphbench.data.files.raw_files import read_csv
 from graphbench.data.files.roots import Roots
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.vocabulary import TaskType
 
 _URL = "http://snap.stanford.edu/ogb/data/graphproppred"
 _PARTS = ("train", "valid", "test")
@@ -35,7 +36,7 @@ class _Facts:
     """Facts of one set. Counts are those of the official files, edges directed (OGB's own tables count bonds once)."""
 
     archive: str
-    task_type: str
+    task_type: TaskType
     metric: str
     out_dim: int
     statistics: Mapping[str, float]
@@ -49,7 +50,9 @@ class _Facts:
 
 def _molecules(archive: str, metric: str, tasks: int, graphs: int, nodes: int = 0, edges: int = 0) -> _Facts:
     regression = metric == "rmse"
-    task_type = "regression" if regression else "classification" if tasks == 1 else "classification_multilabel"
+    task_type: TaskType = (
+        "regression" if regression else "classification" if tasks == 1 else "classification_multilabel"
+    )
     exact = {"graphs": graphs, "nodes": nodes, "edges": edges}
     counted = {name: float(count) for name, count in exact.items() if count}
     return _Facts(f"csv_mol_download/{archive}", task_type, metric, tasks, counted, maximize=not regression)

@@ -20,6 +20,7 @@ from graphbench.data.files.roots import Roots
 from graphbench.data.splits import PARTS, Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.vocabulary import TaskType
 
 _URL = "https://www.dropbox.com/s/{}?dl=1"
 _SHAPES = (
@@ -33,7 +34,7 @@ _SHAPES = (
 @dataclass(frozen=True)
 class _Facts:
     name: str
-    task_type: str
+    task_type: TaskType
     metric: str
     out_dim: int
     table: str

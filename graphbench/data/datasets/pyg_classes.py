@@ -27,6 +27,7 @@ from graphbench.data.graph_records import GraphLike
 from graphbench.data.splits import PARTS, Splits
 from graphbench.errors import UserError
 from graphbench.registry import FromContext
+from graphbench.vocabulary import TaskLevel, TaskType
 
 PREFIX = "PyG-"
 _FROM_CONTEXT: dict[str, Any] = {
@@ -54,7 +55,13 @@ class LibraryDataset(CustomGraphs):
     published_files = True
 
     def __init__(
-        self, name: str, task: str, task_type: str, transductive: bool, metric: str | None = None, **options: Any
+        self,
+        name: str,
+        task: TaskLevel,
+        task_type: TaskType,
+        transductive: bool,
+        metric: str | None = None,
+        **options: Any,
     ) -> None:
         where = f"torch_geometric.datasets:{self.library_class.__name__}"
         super().__init__(name, task, task_type, transductive, function=where, metric=metric)

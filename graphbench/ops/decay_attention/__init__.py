@@ -16,7 +16,7 @@ from graphbench.structures import Ragged
 __all__ = ["Decay", "decay_attention"]
 
 
-_IMPLEMENTATIONS = Backends(reference.decay_attention, cpu.decay_attention, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.decay_attention, cpu.decay_attention, gpu=True, loops_over_graphs=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))

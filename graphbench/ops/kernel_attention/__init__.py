@@ -19,7 +19,7 @@ __all__ = [
     "kernel_attention_sums",
 ]
 
-_IMPLEMENTATIONS = Backends(reference.kernel_attention, cpu.kernel_attention)
+_IMPLEMENTATIONS = Backends(reference.kernel_attention, cpu.kernel_attention, loops_over_graphs=True)
 _OF_FEATURES = Backends(reference.feature_attention, cpu.feature_attention)
 _EDGE_WEIGHTS = Backends(reference.edge_weights, cpu.edge_weights)
 

@@ -16,7 +16,7 @@ from graphbench.structures import Ragged
 __all__ = ["BASES", "NORMS", "Sums", "linear_attention", "linear_attention_of_sums", "linear_attention_sums"]
 
 
-_IMPLEMENTATIONS = Backends(reference.linear_attention, cpu.linear_attention, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.linear_attention, cpu.linear_attention, gpu=True, loops_over_graphs=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))

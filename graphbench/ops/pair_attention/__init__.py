@@ -14,7 +14,7 @@ from graphbench.structures import Ragged
 
 __all__ = ["WEIGHTS", "pair_attention"]
 
-_IMPLEMENTATIONS = Backends(reference.pair_attention, cpu.pair_attention)
+_IMPLEMENTATIONS = Backends(reference.pair_attention, cpu.pair_attention, loops_over_graphs=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty((*q.shape[:2], v.shape[2])))

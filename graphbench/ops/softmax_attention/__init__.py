@@ -12,7 +12,7 @@ from graphbench.structures import Ragged
 __all__ = ["softmax_attention"]
 
 
-_IMPLEMENTATIONS = Backends(reference.softmax_attention, cpu.softmax_attention, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.softmax_attention, cpu.softmax_attention, gpu=True, loops_over_graphs=True)
 
 
 @library_op(lambda q, k, v, *_, **__: v.new_empty(v.shape))

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-_IMPLEMENTATIONS = Backends(reference.sparse_flow, cpu.sparse_flow, gpu=True)
+_IMPLEMENTATIONS = Backends(reference.sparse_flow, cpu.sparse_flow, gpu=True, loops_over_graphs=True)
 _COUNTED = Backends(None, cpu.counted_flow, gpu=True)
 
 
