@@ -166,8 +166,8 @@ class GRED(EncodedModel):
 
     @classmethod
     def required_transforms(cls, arguments: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """Neighbour lists within K hops."""
-        return {"HopNeighbors": {"cutoff": arguments["hops"]}}
+        """Neighbour lists within K hops, which edges are walked for both ways, as in the release."""
+        return {"HopNeighbors": {"cutoff": arguments["hops"], "undirected": True}}
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Prediction of the head."""

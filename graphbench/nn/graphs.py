@@ -133,7 +133,7 @@ def _build(
 ) -> PlainGraphs:
     if not isinstance(edge_index, Tensor):
         raise ValueError(f"edge_index must be integers of shape (2, E), received {type(edge_index).__name__}")
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or not _is_integer(edge_index):
         received = f"{str(edge_index.dtype).removeprefix('torch.')} of shape {tuple(edge_index.shape)}"
         raise ValueError(f"edge_index must be integers of shape (2, E), received {received}")
     if edge_attr is not None and len(edge_attr) != edge_index.shape[1]:
@@ -159,6 +159,13 @@ def _build(
 
 
 def _sizes(num_nodes: int, batch: Tensor | None, ptr: Tensor | None) -> list[int]:
+    for name, given in (("batch", batch), ("ptr", ptr)):
+        if given is not None and not _is_integer(given):
+            raise ValueError(f"{name} must be integers, received {str(given.dtype).removeprefix('torch.')}")
+    if ptr is not None and (not len(ptr) or int(ptr[0]) != 0):
+        raise ValueError(f"ptr must begin with 0, received {ptr[:3].tolist()}")
+    if batch is not None and len(batch) and int(batch[0]) < 0:
+        raise ValueError(f"batch must not be negative, received {int(batch[0])}")
     if ptr is not None:
         return ptr.diff().tolist()
     if batch is None:
@@ -166,6 +173,10 @@ def _sizes(num_nodes: int, batch: Tensor | None, ptr: Tensor | None) -> list[int
     if bool((batch[1:] < batch[:-1]).any()):
         raise ValueError("batch must be ascending: the nodes of a graph together, as PyTorch Geometric's loader has it")
     return torch.bincount(batch).tolist()
+
+
+def _is_integer(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def _transformed(batch: GraphBatch, transforms: Transforms) -> GraphBatch:

@@ -28,8 +28,8 @@ TruncatedSVD                                 stay one-way    count          coun
 Expander                                     none of the edges are looked at
 ============================================ =============== ============== ======== ==================================
 
-Where one-way edges are made two-way, this happens to each graph that has one, and repeated edges of such a graph count
-once. Laplacian eigenvectors include the trivial one, have any sign, and any basis inside a repeated eigenvalue (as
-in the code that published numbers come from); singular vectors have a canonical sign and basis; everything else depends
-on neither. Float32 results of float64 arithmetic.
+``HopNeighbors(undirected=True)`` walks edges both ways. Where one-way edges are made two-way, this happens to each
+graph that has one, and repeated edges of such a graph count once. Laplacian eigenvectors include the trivial one,
+have any sign, and any basis inside a repeated eigenvalue (as in the code that published numbers come from); singular
+vectors have a canonical sign and basis; everything else depends on neither. Float32 results of float64 arithmetic.
 """

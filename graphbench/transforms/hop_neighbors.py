@@ -25,10 +25,11 @@ class HopNeighbors(Transform):
 
     .. math:: N_i = \{ j : d_{ij} \le c \}, \qquad d_{ij} = \min \{ k : (A^k)_{ij} > 0 \}, \quad d_{ii} = 0
 
-    A: adjacency as stored; a directed edge is walked from source to target only.
+    A: adjacency as stored: a directed edge is walked from source to target only, unless ``undirected``.
 
     Args:
         cutoff: c, 1 .. 253.
+        undirected: edges are walked both ways.
 
     Returns:
         ``row_ptr`` (N+1,) int64, ``col`` (P,) int32 numbered inside each graph, ascending in every row, and ``hop``
@@ -42,16 +43,17 @@ class HopNeighbors(Transform):
     outputs: ClassVar[tuple[str, ...]] = ("row_ptr", "col", "hop")
     level: Level = "hops"
 
-    def __init__(self, cutoff: int = 1) -> None:
+    def __init__(self, cutoff: int = 1, undirected: bool = False) -> None:
         if not 1 <= cutoff <= LONGEST:
             raise ValueError(f"cutoff must lie in 1 .. {LONGEST}, received {cutoff}")
         self.cutoff = cutoff
+        self.undirected = undirected
 
     def __call__(self, store: GraphStore) -> dict[str, Tensor]:
         """Lists of all graphs of a store."""
         first = np.repeat(store.node_ptr.numpy()[:-1], store.sizes.numpy())
         counts, cols, hops = [np.zeros(1, dtype=np.int64)], [np.zeros(0, np.int32)], [np.zeros(0, np.uint8)]
-        for start, hops_plus_one in self._blocks(_adjacency(store)):
+        for start, hops_plus_one in self._blocks(_adjacency(store, self.undirected)):
             count = np.diff(hops_plus_one.indptr)
             counts.append(count.astype(np.int64))
             cols.append((hops_plus_one.indices - np.repeat(first[start : start + len(count)], count)).astype(np.int32))
@@ -86,10 +88,11 @@ class HopNeighbors(Transform):
             width = int(np.clip(rows * _WORK / walked, rows / 8, rows * 8, dtype=np.float64)) or 1
 
 
-def _adjacency(store: GraphStore) -> sp.csr_array:
+def _adjacency(store: GraphStore, undirected: bool) -> sp.csr_array:
     """(N, N) of all graphs, block-diagonal, repeated edges once."""
     shift = np.repeat(store.node_ptr.numpy()[:-1], store.edge_counts.numpy())
     ends = store.edge_index.numpy().astype(np.int64) + shift
+    ends = np.concatenate([ends, ends[::-1]], axis=1) if undirected else ends
     ones = np.ones(ends.shape[1], dtype=bool)
     return sp.coo_array((ones, tuple(ends)), shape=(store.num_nodes, store.num_nodes)).tocsr()
 

@@ -163,3 +163,9 @@ def test_count_is_that_of_the_released_program(path: str, count: int) -> None:
 def test_wrong_values_are_named(model: Any, own: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(model, **own)
+
+
+def test_the_shells_of_gred_have_no_direction() -> None:
+    """As its release computes them; edges of superpixels have one."""
+    needed = GRED.required_transforms({"hops": 3})
+    assert needed == {"HopNeighbors": {"cutoff": 3, "undirected": True}}

@@ -43,6 +43,17 @@ def test_equals_the_distances_of_all_pairs(cutoff: int, work: int, monkeypatch: 
         assert torch.equal(first[row] + out["col"], near)
 
 
+def test_edges_walked_both_ways() -> None:
+    edges = torch.tensor([[0, 1, 3, 0, 1], [1, 2, 2, 1, 0]], dtype=torch.int32)  # the last two are of a second graph
+    one_way = GraphStore.from_arrays(torch.tensor([4, 2]), torch.tensor([3, 2]), edges)
+    turned = torch.cat([edges[:, :3], edges[:, :3].flip(0), edges[:, 3:]], dim=1)
+    both_ways = GraphStore.from_arrays(torch.tensor([4, 2]), torch.tensor([6, 2]), turned)
+    expected = HopNeighbors(2)(both_ways)
+    for name, value in HopNeighbors(2, undirected=True)(one_way).items():
+        assert torch.equal(value, expected[name])
+    assert len(HopNeighbors(2)(one_way)["col"]) < len(expected["col"])
+
+
 def test_repeated_edges_and_self_loops_change_nothing() -> None:
     plain, other = undirected(3, (0, 1), (1, 2)), undirected(3, (0, 1), (1, 2), (0, 1), (2, 2))
     for name, value in HopNeighbors(2)(plain).items():
@@ -56,7 +67,7 @@ def test_a_node_with_more_neighbours_than_a_byte_or_a_short_counts() -> None:
     pairs = HopNeighbors(1)(store)
     assert pairs["row_ptr"].diff().tolist()[:3] == [70_001, 70_001, 3]
     ends = hop_neighbors._ones(hop_neighbors.np.array([0]), store.num_nodes)
-    adjacency = hop_neighbors._adjacency(store)
+    adjacency = hop_neighbors._adjacency(store, undirected=False)
     assert 1 in (ends @ adjacency @ adjacency).indices
 
 
