@@ -10,7 +10,7 @@ from graphbench.structures.adjacency import Adjacency, Csr, adjacency
 
 
 def known_distances(batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs (j, i) of nodes of a graph, and the hops between them: three tensors (P,) int64, 255 for no path.
+    """Pairs (j, i) of nodes of a graph, and the hops from j to i: three tensors (P,) int64, 255 for no path.
 
     Raises:
         ValueError: the batch has no distances.
@@ -18,10 +18,10 @@ def known_distances(batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
     if batch.hops is not None:
         counts = batch.hops.row_ptr.diff()
         nodes = torch.arange(batch.num_nodes, device=batch.device)
-        target = torch.repeat_interleave(nodes, counts, output_size=len(batch.hops.col))
-        source, hop = batch.hops.col, batch.hops.hop
+        source = torch.repeat_interleave(nodes, counts, output_size=len(batch.hops.col))
+        target, hop = batch.hops.col, batch.hops.hop
     elif batch.pairs is not None:
-        (target, source), hop = batch.ragged.pair_ends, batch.pairs.distance
+        (source, target), hop = batch.ragged.pair_ends, batch.pairs.distance
     else:
         raise ValueError(
             "neighbour lists (batch.hops) or distances (batch.pairs) are needed, which a transform computes "
@@ -33,9 +33,10 @@ def known_distances(batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
 def shells(batch: GraphBatch, hops: int, normalised: bool = False) -> tuple[Adjacency, ...]:
     """Matrices that sum over the nearest shells of every node at once; ask by ``batch.derived(shells, hops)``.
 
-    Node k * N + i of the matrices stands for node i as seen from the k-th shell, and receives from the nodes (k, j) of
-    all j in this shell. The first matrix has one shell, every further one a shell more, so that whoever reads few
-    shells pays for their pairs only. They share their memory. On a GPU the host waits once, for the pairs per shell.
+    Node k * N + i of the matrices stands for node i as seen from the k-th shell, and receives from the nodes (k, j)
+    of all j from which k edges lead to i, as messages go. The first matrix has one shell, every further one a shell
+    more, so that whoever reads few shells pays for their pairs only. They share their memory. On a GPU the host
+    waits once, for the pairs per shell.
 
     Args:
         batch: batch with distances.

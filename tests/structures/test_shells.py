@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from graphbench.data.store import GraphStore
 from graphbench.ops.propagate import propagate
+from graphbench.structures import GraphBatch, HopNeighbors, PairBlocks, Ragged
 from graphbench.structures.shells import known_distances, shells
+from graphbench.transforms.hop_neighbors import HopNeighbors as HopTransform
+from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.contract import example_batch
 from tests.layers.test_spn import listed
 
@@ -31,6 +35,22 @@ def test_every_shell_is_summed_by_itself(hops: int, normalised: bool) -> None:
                     scale = mask.sum(1).rsqrt()
                     mask = scale[:, None] * mask * scale
                 torch.testing.assert_close(found[k], mask @ h[k])
+
+
+@pytest.mark.parametrize("form", ["pairs", "hops"])
+def test_nodes_hear_along_edges(form: str) -> None:
+    """As in message passing: of a path 0 -> 1 -> 2 the last node hears both others, the first none."""
+    edges = torch.tensor([[0, 1], [1, 2]])
+    store = GraphStore.from_arrays([3], [2], edges)
+    batch = GraphBatch(Ragged.from_sizes([3]), edges)
+    if form == "pairs":
+        batch = batch.replace(pairs=PairBlocks(ShortestPaths(2)(store)["distance"], (3,)))
+    else:
+        lists = HopTransform(2)(store)
+        batch = batch.replace(hops=HopNeighbors(lists["row_ptr"], lists["col"].long(), lists["hop"]))
+    h = torch.tensor([1.0, 10.0, 100.0]).double().unsqueeze(1)
+    heard = propagate(batch.derived(shells, 2)[2], h.repeat(3, 1)).view(3, 3)
+    assert heard.tolist() == [[1.0, 10.0, 100.0], [0.0, 1.0, 10.0], [0.0, 0.0, 1.0]]
 
 
 def test_few_shells_cost_few_pairs() -> None:

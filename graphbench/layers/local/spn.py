@@ -25,10 +25,10 @@ _STORED = 256  # values of a distance of 8 bits
 class SPN(LocalLayer):
     r"""GIN over shortest-path neighbourhoods, with learned weights of the hops.
 
-    .. math:: h'_i = \mathrm{MLP}\Big((1 + \epsilon) h_i + \sum_{k=1}^{K} \alpha_k \sum_{j : d_{ij} = k} h_j\Big),
+    .. math:: h'_i = \mathrm{MLP}\Big((1 + \epsilon) h_i + \sum_{k=1}^{K} \alpha_k \sum_{j : d_{ji} = k} h_j\Big),
         \qquad \alpha = \mathrm{softmax}(a)
 
-    MLP: linear, BatchNorm, ReLU, twice. d: hops, from a transform.
+    MLP: linear, BatchNorm, ReLU, twice. d_ji: hops from j to i, from a transform.
 
     Args:
         dim_in: channels of the input.
