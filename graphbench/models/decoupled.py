@@ -377,7 +377,8 @@ class H2GCN(Decoupled):
     Shape:
         batch -> prediction of the head
 
-    Differences from the paper: without ``plain_maps`` the linear layer has a bias and is dropped out, too.
+    Differences from the paper: without ``plain_maps`` the linear layer has a bias and is dropped out, too. It is about
+    undirected graphs: along one-way edges a node without incoming ones is not heard, since its degree is 0.
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = "one batch"
