@@ -120,7 +120,7 @@ def _unread_of_layers(config: Config) -> Iterator[str]:
     name = config.tree.model.type
     model = model_class(config)
     group = model.layers_from
-    for other in _OF_GROUP.keys() - {group}:
+    for other in (each for each in _OF_GROUP if each != group):
         for key in (f"{other}.{last}" for last in _OF_GROUP[other]):
             if _is_changed(config, key):
                 yield f"{config.where(key)}: {key} has no effect: {name} reads {', '.join(SOURCES[group])} instead."
