@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
+from pathlib import Path
 from typing import NoReturn
 
 from graphbench.errors import nearest
 
 _UNRECOGNIZED = "unrecognized arguments: "
+
+
+def docstring_of(module: Path) -> str:
+    """Docstring of a module, read without importing it."""
+    return (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").strip()
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,16 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT / "configs"))
 
 
+def without_effect(path: Path, notices: Iterable[str]) -> list[str]:
+    """Those about keys that the file itself sets."""
+    return [notice for notice in notices if notice.startswith(f"{path}:") and "has no effect" in notice]
+
+
 def test_no_key_of_a_file_is_without_effect() -> None:
     """Such a key is a slip, except in files that others begin with."""
     bases = " ".join(_base_of(path) for path in CONFIGS)
     own = [path for path in CONFIGS if path.name not in bases]
-    notices = [notice for path in own for notice in load_config(path).notices if notice.startswith(f"{path}:")]
-    assert not [notice for notice in notices if "has no effect" in notice]
+    assert not [notice for path in own for notice in without_effect(path, load_config(path).notices)]
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path not in STEPPED], ids=name_of)
@@ -67,7 +72,7 @@ def test_builds(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config, _ = one_layer(path)
     summary, info = describe(config), declared_info(config)
     assert summary.params > 0
-    assert not [told for told in caplog.messages if told.startswith(f"{path}:") and "has no effect" in told]
+    assert not without_effect(path, caplog.messages)
     assert summary.metric == info.metric
 
 
@@ -79,7 +84,7 @@ def test_builds(path: Path, caplog: pytest.LogCaptureFixture) -> None:
 def test_builds_and_takes_one_step(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config, one_graph = one_layer(path)
     summary = describe(config)
-    assert not [told for told in caplog.messages if told.startswith(f"{path}:") and "has no effect" in told]
+    assert not without_effect(path, caplog.messages)
     info = dataclasses.replace(declared_info(config), max_nodes=max(SIZES))
     assert summary.params > 0
     assert summary.metric == info.metric

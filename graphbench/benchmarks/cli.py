@@ -9,7 +9,6 @@ machine.
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import json
 import statistics
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphbench import shipped
-from graphbench.command_line import CommandParser
+from graphbench.command_line import CommandParser, docstring_of
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 
@@ -53,7 +52,8 @@ STORED = ("large_graph", "out_of_core", PAGE)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one benchmark and prints a table (unless ``--json``) and the JSON line."""
     names = sorted([*BENCHMARKS, *HOST_BENCHMARKS, PAGE])
-    listed = "\n".join(f"  {name:<20}{_purpose(name)}" for name in names)
+    about = {name: docstring_of(Path(__file__).with_name(f"{name}.py")) for name in names}
+    listed = "\n".join(f"  {name:<20}{text.splitlines()[0]}" for name, text in about.items())
     parser = CommandParser(description=f"{__doc__}\nbenchmarks:\n{listed}")
     parser.add_argument("name", choices=names, metavar="NAME", help="one of the above")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
@@ -78,12 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     page.measure(lambda name: _report(name, options), options.groups)
     return 0
-
-
-def _purpose(name: str) -> str:
-    """First line of a benchmark's docstring, read without importing what it measures."""
-    module = ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
-    return (ast.get_docstring(module) or "").partition("\n")[0]
 
 
 def _report(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ configurations apart that train the same model. What a file that it builds on se
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 
 from torch import nn
@@ -20,6 +21,7 @@ from graphbench.layers.blocks.grit import GritTransformerLayer
 from graphbench.layers.contract import Attention, GraphLayer
 from graphbench.layers.local.distance_gate import DistanceGate
 from graphbench.models.contract import EncodedModel, Model
+from graphbench.train.contract import ScheduleContext
 
 READERS: Mapping[str, tuple[type[nn.Module], str]] = {
     "pair_bias": (BiasedTransformer, "BiasedTransformer does"),
@@ -28,16 +30,18 @@ READERS: Mapping[str, tuple[type[nn.Module], str]] = {
 }
 """Modules that read the states which encoders supply, and what to name for it; complete layers contain them."""
 
+_OF_GNN_LAYERS = ("residual", "ffn", "agg", "normalize_adj", "self_msg", "msg_direction")
+
 _OF_GROUP = {
     "gt": ("layer_type", "layers", "local_dropout", "residual", "layer_norm", "batch_norm", "full_graph"),
-    "gnn": ("layer_type", "layers_mp", "residual", "ffn", "agg", "normalize_adj", "self_msg", "msg_direction"),
+    "gnn": ("layer_type", "layers_mp", *_OF_GNN_LAYERS),
     "graphormer": ("num_layers", "dropout", "attention_dropout", "mlp_dropout"),
 }
 """Keys that models read which take their layers from a group, and no others."""
 
 _OF_LAYERS = {
     "gt": {"heads": "gt.n_heads", "attn_dropout": "gt.attn_dropout"},
-    "gnn": {name: f"gnn.{name}" for name in ("residual", "ffn", "agg", "normalize_adj", "self_msg", "msg_direction")},
+    "gnn": {name: f"gnn.{name}" for name in _OF_GNN_LAYERS},
     "graphormer": {},
 }
 """Keys that fill arguments of some layers, by argument."""
@@ -51,7 +55,12 @@ _OF_BLOCKS = {
 }
 """Keys that blocks of parallel layers read; without such blocks they fill these arguments of layers."""
 
-_SCHEDULE = ("num_warmup_epochs", "steps", "lr_decay", "reduce_factor", "schedule_patience", "min_lr")
+_OF_SCHEDULES = {
+    field.name: f"optim.{field.name}"
+    for field in dataclasses.fields(ScheduleContext)
+    if field.name not in ("optimizer", "max_epoch")
+}
+"""Keys that fill arguments of schedules alone, by argument."""
 
 
 def without_effect(config: Config, model: Model) -> Iterator[str]:
@@ -92,7 +101,7 @@ def _arguments(config: Config, model: Model) -> Iterator[tuple[type, str, Mappin
     """Components of which there is one, what names them, and the keys that fill their arguments."""
     tree = config.tree
     schedule = registry.lookup(registry.SCHEDULES, tree.optim.scheduler)
-    yield schedule, f"optim.scheduler {tree.optim.scheduler}", {name: f"optim.{name}" for name in _SCHEDULE}
+    yield schedule, f"optim.scheduler {tree.optim.scheduler}", _OF_SCHEDULES
     optimizer = registry.lookup(registry.OPTIMIZERS, tree.optim.optimizer)
     yield optimizer, f"optim.optimizer {tree.optim.optimizer}", {"momentum": "optim.momentum"}
     yield (

@@ -162,14 +162,14 @@ def _sizes(num_nodes: int, batch: Tensor | None, ptr: Tensor | None) -> list[int
     for name, given in (("batch", batch), ("ptr", ptr)):
         if given is not None and not _is_integer(given):
             raise ValueError(f"{name} must be integers, received {str(given.dtype).removeprefix('torch.')}")
-    if ptr is not None and (not len(ptr) or int(ptr[0]) != 0):
-        raise ValueError(f"ptr must begin with 0, received {ptr[:3].tolist()}")
-    if batch is not None and len(batch) and int(batch[0]) < 0:
-        raise ValueError(f"batch must not be negative, received {int(batch[0])}")
     if ptr is not None:
+        if not len(ptr) or int(ptr[0]) != 0:
+            raise ValueError(f"ptr must begin with 0, received {ptr[:3].tolist()}")
         return ptr.diff().tolist()
     if batch is None:
         return [num_nodes]
+    if len(batch) and int(batch[0]) < 0:
+        raise ValueError(f"batch must not be negative, received {int(batch[0])}")
     if bool((batch[1:] < batch[:-1]).any()):
         raise ValueError("batch must be ascending: the nodes of a graph together, as PyTorch Geometric's loader has it")
     return torch.bincount(batch).tolist()

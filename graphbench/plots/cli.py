@@ -16,14 +16,13 @@ printed. Needs matplotlib (``pip install 'graphbench-gt[plots]'``). docs/figures
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from graphbench.command_line import CommandParser
+from graphbench.command_line import CommandParser, docstring_of
 from graphbench.exit_codes import exit_codes
 from graphbench.plots import canvas
 
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     given = list(sys.argv[1:] if arguments is None else arguments)
     for name in FIGURES:
-        about = _docstring(name)
+        about = docstring_of(Path(__file__).with_name(f"{name}.py"))
         command = commands.add_parser(name, help=about.splitlines()[0], description=about)
         if name in given[:1]:
             figure_module(name).arguments(command)
@@ -71,9 +70,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         canvas.save(figure, out)
     print(f"wrote {out}")
     return 0
-
-
-def _docstring(name: str) -> str:
-    """Docstring of a module, read without importing it."""
-    source = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(source)) or "").strip()

@@ -7,9 +7,8 @@ import torch
 
 from graphbench.data.store import GraphStore
 from graphbench.ops.propagate import propagate
-from graphbench.structures import GraphBatch, HopNeighbors, PairBlocks, Ragged
+from graphbench.structures import GraphBatch, PairBlocks, Ragged
 from graphbench.structures.shells import known_distances, shells
-from graphbench.transforms.hop_neighbors import HopNeighbors as HopTransform
 from graphbench.transforms.shortest_paths import ShortestPaths
 from tests.contract import example_batch
 from tests.layers.test_spn import listed
@@ -46,8 +45,7 @@ def test_nodes_hear_along_edges(form: str) -> None:
     if form == "pairs":
         batch = batch.replace(pairs=PairBlocks(ShortestPaths(2)(store)["distance"], (3,)))
     else:
-        lists = HopTransform(2)(store)
-        batch = batch.replace(hops=HopNeighbors(lists["row_ptr"], lists["col"].long(), lists["hop"]))
+        batch = listed(batch, 2)
     h = torch.tensor([1.0, 10.0, 100.0]).double().unsqueeze(1)
     heard = propagate(batch.derived(shells, 2)[2], h.repeat(3, 1)).view(3, 3)
     assert heard.tolist() == [[1.0, 10.0, 100.0], [0.0, 1.0, 10.0], [0.0, 0.0, 1.0]]

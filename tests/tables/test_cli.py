@@ -270,9 +270,8 @@ def test_validation_chooses_the_point_of_a_grid(tmp_path: Path, capsys: pytest.C
 def test_runs_of_other_settings_are_no_point_of_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _grid(tmp_path)
     best = tmp_path / read_sweep(path).entries[0].config.name / "123/record.json"
-    dataclasses.replace(RunRecord.read(best), config_hash="0" * 8).write(
-        best
-    )  # what was trained before the file changed
+    before = dataclasses.replace(RunRecord.read(best), config_hash="0" * 8)  # trained before the file changed
+    before.write(best)
     assert tables.main(["--sweep", str(path), "--records", str(tmp_path), "--best_of_grid"]) == 0
     said = capsys.readouterr().out
     assert "SGFormer, Cora: base_lr=0.1, the best of 2 on validation (accuracy 0.8000)." in said
