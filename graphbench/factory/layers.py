@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from graphbench import registry
 from graphbench.config import Config
@@ -16,6 +16,7 @@ from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
+from graphbench.factory.layer_groups import GT, LayerGroup, block_norm, edge_width, layer_group
 from graphbench.layers.contract import Attention, Block, GraphLayer, LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.single import SingleBlock
@@ -25,27 +26,8 @@ from graphbench.structures import DataInfo
 
 L = TypeVar("L", bound=GraphLayer)
 
-SOURCES = {
-    "gt": ("gt.layer_type", "gt.layers"),
-    "gnn": ("gnn.layer_type", "gnn.layers_mp"),
-    "graphormer": ("graphormer", "graphormer.num_layers"),
-}
-"""Keys that name and count the blocks, by the ``layers_from`` of a model."""
-
 _EDGE_SETS = {"edge_index": None, "expander_edge_index": "exp"}
 """Edge sets by the names in Exphormer's code, None for the edges; other names are the same here."""
-
-_FILLED = {
-    "gt": {"heads": "gt.n_heads", "dropout": "gt.dropout", "attn_dropout": "gt.attn_dropout", "act": "gnn.act"},
-    "gnn": {"heads": "gt.n_heads", "dropout": "gnn.dropout", "act": "gnn.act", "agg": "gnn.agg"},
-    "graphormer": {
-        "heads": "graphormer.num_heads",
-        "dropout": "graphormer.dropout",
-        "attn_dropout": "graphormer.attention_dropout",
-        "mlp_dropout": "graphormer.mlp_dropout",
-    },
-}
-"""Keys that fill the fields of the context that layers check, for messages."""
 
 
 def model_class(config: Config) -> type[Model]:
@@ -74,34 +56,18 @@ def gates_local_layers(config: Config) -> bool:
 def layers_in_use(config: Config) -> Iterator[tuple[str, str, type[GraphLayer]]]:
     """Group, name and class of every layer that the model names, once."""
     model = model_class(config)
-    group = model.layers_from
-    names = [model.layer] if model.layer else component_names(config.value(SOURCES[group][0]))
+    group = layer_group(model)
+    names = [model.layer] if model.layer else component_names(config.value(group.layer_type))
     for name in dict.fromkeys(names):
         for namespace in GRAPH_LAYERS:
             if name in registry.names(namespace):
-                yield group, name, registry.lookup(namespace, name)
+                yield group.name, name, registry.lookup(namespace, name)
 
 
 def takes_layers(config: Config) -> bool:
     """Whether the model is built of layers that the configuration names; one that makes its own is not."""
     model = model_class(config)
     return not {"block", "local", "attention"}.isdisjoint(registry.parameters(model))
-
-
-def edge_width(config: Config, group: str) -> int:
-    """Width of the edge states; narrower for PNA, as in GraphGPS."""
-    tree = config.tree
-    width = tree.gnn.dim_inner
-    if group == "gt" and "PNA" in component_names(tree.gt.layer_type):
-        width = 16 if tree.compat == "exphormer" else min(128, width)
-    return tree.gt.dim_edge or tree.gnn.dim_edge or width
-
-
-def widths(config: Config, group: str) -> dict[str, Any]:
-    """Widths and heads of the layers that a group describes, by their names in :class:`LayerContext`."""
-    dim = config.tree.gnn.dim_inner
-    heads = config.value(_FILLED[group]["heads"])
-    return {"dim": dim, "dim_in": dim, "dim_out": dim, "dim_edge": edge_width(config, group), "heads": heads}
 
 
 @dataclass(frozen=True)
@@ -123,14 +89,14 @@ class LayerFactory:
     model: type[Model]
 
     @property
-    def group(self) -> str:
+    def group(self) -> LayerGroup:
         """Group of the configuration that describes the layers."""
-        return self.model.layers_from
+        return layer_group(self.model)
 
     @property
     def key(self) -> str:
         """Key that names the layers."""
-        return SOURCES[self.group][0]
+        return self.group.layer_type
 
     @property
     def where(self) -> str:
@@ -140,7 +106,7 @@ class LayerFactory:
     @property
     def number_key(self) -> str:
         """Key of the number of blocks."""
-        return SOURCES[self.group][1]
+        return self.group.number
 
     @property
     def number(self) -> int:
@@ -194,7 +160,7 @@ class LayerFactory:
         sublayers = {*registry.names(LOCAL_LAYERS), *registry.names(ATTENTIONS)}
         # Some names are both a complete layer and a sublayer: alone the former, joined by '+' the latter.
         if not complete or (len(specs) > 1 and all(spec.left_out or spec.name in sublayers for spec in specs)):
-            if self.group == "gnn":  # whose widths are not those of gt
+            if self.group is not GT:  # whose widths are not those of gt
                 raise UserError(
                     f"{self.where}: {self.key} of this model is a complete layer, received "
                     f"'{self.config.value(self.key)}'. Other convolutions are for model.type gnn, with gnn.stage_type "
@@ -225,12 +191,12 @@ class LayerFactory:
                 raise UserError(
                     f"{self.where}: blocks of this model have one layer, received '{config.value(self.key)}'."
                 )
-            return SingleBlock(gt.dim_hidden, sublayers[0], edges=edges[0], dropout=gt.dropout, norm=self._norm)
+            return SingleBlock(gt.dim_hidden, sublayers[0], edges=edges[0], dropout=gt.dropout, norm=block_norm(config))
         act = variant(config, "layers", "GPSBlock").get("act", config.tree.gnn.act)
         rates = {"dropout": gt.dropout, "local_dropout": gt.local_dropout}
         filled = {"act": "gnn.act", **{name: f"gt.{name}" for name in rates}}
         with config_errors(config, self.key, filled=filled):
-            return GPSBlock(gt.dim_hidden, sublayers, edges=edges, act=act, norm=self._norm, **rates)
+            return GPSBlock(gt.dim_hidden, sublayers, edges=edges, act=act, norm=block_norm(config), **rates)
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:
         if spec.name in registry.names(LOCAL_LAYERS):
@@ -241,7 +207,7 @@ class LayerFactory:
         """The module that computes the pairs of Exphormer's attention before the first block, if a layer reads them."""
         config = self.config
         prep = config.tree.prep
-        if self.group != "gt" or not reads_expander(self.specs):
+        if self.group is not GT or not reads_expander(self.specs):
             return None
         with config_errors(config, "prep", self.key):
             module = ExpanderEdges(
@@ -258,22 +224,6 @@ class LayerFactory:
             )
         return module
 
-    @property
-    def _norm(self) -> str:
-        """Name of the blocks' norm."""
-        config = self.config
-        gt = config.tree.gt
-        if gt.layer_norm and gt.batch_norm:
-            raise UserError(
-                f"{config.where('gt.layer_norm')}: gt.layer_norm and gt.batch_norm exclude each other; set one to "
-                "false."
-            )
-        if gt.layer_norm and gt.layer_norm_scope == "node":
-            return "node"
-        if gt.layer_norm:
-            return "graph" if config.tree.compat == "exphormer" else "layer"
-        return "batch" if gt.batch_norm else "none"
-
     def _build(
         self, namespace: Namespace[L], spec: LayerSpec, dim_in: int | None = None, dim_out: int | None = None
     ) -> L:
@@ -288,23 +238,21 @@ class LayerFactory:
         context = self._context(namespace, spec)
         context = dataclasses.replace(context, dim_in=dim_in or context.dim_in, dim_out=dim_out or context.dim_out)
         context = dataclasses.replace(context, **variant(config, namespace, spec.name))
-        filled = _FILLED[self.group]
-        if self.group == "gt" and namespace == ATTENTIONS:
-            filled = {**filled, "dropout": "gt.attn_dropout"}
-        keys = [f"{self.group}.{spec.name}", self.key]
-        arguments = dict(config.component_args(self.group, spec.name))
+        group = self.group
+        keys = [f"{group.name}.{spec.name}", self.key]
+        arguments = dict(config.component_args(group.name, spec.name))
         graphgps_group = registry.group_of(layer_class)  # such as gt.bigbird
         if graphgps_group:
             keys.insert(1, graphgps_group)
             arguments = {**config.value(graphgps_group), **arguments}
-        with config_errors(config, *keys, filled=filled):
+        with config_errors(config, *keys, filled=group.keys(namespace)):
             layer = registry.construct(layer_class, arguments, context)
         width = arguments.get("dim_edge", context.dim_edge)
         more = self.number > 1 or len(self.specs) > 1
         if more and layer.dim_edge_out not in (None, width):
             raise UserError(
                 f"{self.where}: {spec.name} hands on edge states of {layer.dim_edge_out} channels, and the layers read "
-                f"{width}; set {self.group}.dim_edge to {layer.dim_edge_out}."
+                f"{width}; set {group.name}.dim_edge to {layer.dim_edge_out}."
             )
         return layer
 
@@ -316,49 +264,15 @@ class LayerFactory:
 
     def _context(self, namespace: str, spec: LayerSpec) -> LayerContext:
         """Values that the model offers to a layer."""
-        tree = self.config.tree
-        context = LayerContext(
-            **widths(self.config, self.group),
-            dropout=tree.gt.dropout,
-            attn_dropout=tree.gt.attn_dropout,
-            hidden_dropout=tree.gt.dropout,
-            act=tree.gnn.act,
-            hidden_act=tree.gnn.act,
+        dim = self.config.tree.gnn.dim_inner
+        return LayerContext(
+            dim=dim,
+            dim_in=dim,
+            dim_out=dim,
+            dim_edge=edge_width(self.config, self.group),
             max_nodes=self.info.max_nodes,
-            degrees=tree.gt.pna_degrees or self.info.degree_histogram,
+            degrees=self.config.tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=self._has_edge_states(spec),
             equivstable=gates_local_layers(self.config),
-        )
-        if self.group == "gnn":
-            gnn = tree.gnn
-            return dataclasses.replace(
-                context,
-                dropout=gnn.dropout,
-                residual=gnn.residual,
-                batchnorm=gnn.batchnorm,
-                norm="batch" if gnn.batchnorm else "none",
-                ffn=gnn.ffn,
-                agg=gnn.agg,
-                normalize_adj=gnn.normalize_adj,
-                self_msg=gnn.self_msg,
-                msg_direction=gnn.msg_direction,
-            )
-        if self.group == "graphormer":
-            graphormer = tree.graphormer
-            return dataclasses.replace(
-                context,
-                dropout=graphormer.dropout,
-                attn_dropout=graphormer.attention_dropout,
-                mlp_dropout=graphormer.mlp_dropout,
-            )
-        if namespace == ATTENTIONS:
-            return dataclasses.replace(context, dropout=tree.gt.attn_dropout)
-        if namespace == LOCAL_LAYERS:
-            return context
-        return dataclasses.replace(
-            context,
-            residual=tree.gt.residual,
-            norm=self._norm,
-            full_graph=tree.gt.full_graph,
-            gamma=tree.gt.gamma,
+            **self.group.fields(self.config, namespace),
         )

@@ -12,7 +12,8 @@ from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.encoders import edge_encoder, node_encoder
-from graphbench.factory.layers import LayerFactory, edge_width, model_class
+from graphbench.factory.layer_groups import LayerGroup, edge_width, layer_group
+from graphbench.factory.layers import LayerFactory, model_class
 from graphbench.heads.contract import Head, HeadContext
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.contract import GraphLayer
@@ -47,9 +48,10 @@ def build_model(config: Config, info: DataInfo) -> Model:
     tree = config.tree
     named = model_class(config)
     parameters = registry.parameters(named)
-    _check_widths(config, named.layers_from)
+    group = layer_group(named)
+    _check_widths(config, group)
     dim = tree.gnn.dim_inner
-    dim_edge = edge_width(config, named.layers_from)
+    dim_edge = edge_width(config, group)
     # Modules draw their first parameters in the order of their construction.
     edges = edge_encoder(config, info, dim_edge)
     nodes, dim_encoded = node_encoder(config, info, dim)
@@ -97,10 +99,9 @@ def build_model(config: Config, info: DataInfo) -> Model:
     return model
 
 
-def _check_widths(config: Config, layers_from: str) -> None:
+def _check_widths(config: Config, group: LayerGroup) -> None:
     """Refuses different values of the two keys for the width of a model."""
-    widths = {"gt": "gt.dim_hidden", "graphormer": "graphormer.embed_dim"}
-    key = widths.get(layers_from, "gnn.dim_inner")
+    key = group.width
     if config.value(key) != config.tree.gnn.dim_inner:
         raise UserError(
             f"{config.where(key)}: {key} and gnn.dim_inner are the same width and must be equal, "

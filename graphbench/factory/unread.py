@@ -14,7 +14,8 @@ from torch import nn
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.schema import SCHEMA
-from graphbench.factory.layers import SOURCES, layers_in_use, model_class, takes_layers
+from graphbench.factory.layer_groups import GNN_FIELDS, GROUPS, GT, layer_group
+from graphbench.factory.layers import layers_in_use, model_class, takes_layers
 from graphbench.heads.contract import Head
 from graphbench.layers.attention.biased_transformer import BiasedTransformer
 from graphbench.layers.blocks.grit import GritTransformerLayer
@@ -30,18 +31,9 @@ READERS: Mapping[str, tuple[type[nn.Module], str]] = {
 }
 """Modules that read the states which encoders supply, and what to name for it; complete layers contain them."""
 
-_OF_GNN_LAYERS = ("residual", "ffn", "agg", "normalize_adj", "self_msg", "msg_direction")
-
-_OF_GROUP = {
-    "gt": ("layer_type", "layers", "local_dropout", "residual", "layer_norm", "batch_norm", "full_graph"),
-    "gnn": ("layer_type", "layers_mp", *_OF_GNN_LAYERS),
-    "graphormer": ("num_layers", "dropout", "attention_dropout", "mlp_dropout"),
-}
-"""Keys that models read which take their layers from a group, and no others."""
-
 _OF_LAYERS = {
     "gt": {"heads": "gt.n_heads", "attn_dropout": "gt.attn_dropout"},
-    "gnn": {name: f"gnn.{name}" for name in _OF_GNN_LAYERS},
+    "gnn": {name: f"gnn.{name}" for name in GNN_FIELDS},
     "graphormer": {},
 }
 """Keys that fill arguments of some layers, by argument."""
@@ -128,11 +120,12 @@ def _unread_of_layers(config: Config) -> Iterator[str]:
     """Sentences about keys of layers, none of which reads them, and of layers that the model does not have."""
     name = config.tree.model.type
     model = model_class(config)
-    group = model.layers_from
-    for other in (each for each in _OF_GROUP if each != group):
-        for key in (f"{other}.{last}" for last in _OF_GROUP[other]):
+    group = layer_group(model)
+    for other in (each for each in GROUPS.values() if each is not group):
+        for key in (f"{other.name}.{last}" for last in other.own):
             if _is_changed(config, key):
-                yield f"{config.where(key)}: {key} has no effect: {name} reads {', '.join(SOURCES[group])} instead."
+                read_keys = f"{group.layer_type}, {group.number}"
+                yield f"{config.where(key)}: {key} has no effect: {name} reads {read_keys} instead."
     used = [(each, layer) for _, each, layer in layers_in_use(config)] if takes_layers(config) else []
     read: set[str] = set()
     for _, layer in used:
@@ -141,8 +134,8 @@ def _unread_of_layers(config: Config) -> Iterator[str]:
             fields = fields - {"dropout"} | {"attn_dropout"}
         read |= fields
     names = f" ({', '.join(dict.fromkeys(each for each, _ in used))})" if used else ""
-    readers: dict[str, tuple[str, ...]] = {key: (field,) for field, key in _OF_LAYERS[group].items()}
-    if group == "gt" and "block" not in registry.parameters(model):
+    readers: dict[str, tuple[str, ...]] = {key: (field,) for field, key in _OF_LAYERS[group.name].items()}
+    if group is GT and "block" not in registry.parameters(model):
         readers |= _OF_BLOCKS
     for key, fields_of_key in readers.items():
         if read.isdisjoint(fields_of_key) and _is_changed(config, key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -111,7 +111,7 @@ class CIN(EncodedModel):
     boundary (CIN++), other complexes, other norms and jumping knowledge are not here.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     of_graphs = True
 
     def __init__(

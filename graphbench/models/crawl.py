@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +128,7 @@ class CRaWl(EncodedModel):
     are drawn as there are graphs.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     permutation_equivariant: ClassVar[bool] = False  # in distribution only
 
     def __init__(

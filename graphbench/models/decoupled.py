@@ -59,7 +59,7 @@ class Decoupled(EncodedModel):
     """
 
     capturable: ClassVar[bool | Literal["one batch"]] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     reads_sparse: ClassVar[bool] = False
     head: Head
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +85,7 @@ class DRew(EncodedModel):
     which no released run has, and the variants of GIN and GatedGCN are not here.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
     def __init__(
         self,

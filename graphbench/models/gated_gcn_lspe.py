@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -128,7 +128,7 @@ class GatedGCNLSPE(EncodedModel, HasAuxiliaryLoss):
     """
 
     capturable: ClassVar[bool] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class GNN(EncodedModel, BlockwiseModel):
     """
 
     capturable: ClassVar[bool] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
     def __init__(
         self,

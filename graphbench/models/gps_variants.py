@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from graphbench.models.stacked import GPSModel
 from graphbench.registry import register
@@ -15,7 +15,7 @@ class CustomGNN(GPSModel):
     A :class:`~graphbench.models.stacked.GPSModel`.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
 
 @register("SANTransformer")
@@ -33,7 +33,7 @@ class Graphormer(GPSModel):
     Degrees, distances and edges along paths enter through the encoder ``GraphormerBias``.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "graphormer"
+    layers_from = "graphormer"
     layer: ClassVar[str | None] = "GraphormerLayer"
 
 

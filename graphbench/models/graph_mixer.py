@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +74,7 @@ class GraphMixer(EncodedModel):
     of ``OGBGIN`` have biases, which the norms behind take out.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     of_graphs = True
 
     def __init__(

@@ -74,7 +74,7 @@ class JKNet(EncodedModel):
     """
 
     capturable: ClassVar[bool] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
     def __init__(
         self,

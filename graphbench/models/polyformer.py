@@ -129,7 +129,7 @@ class PolyFormer(EncodedModel):
     """
 
     capturable: ClassVar[bool] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     reads_sparse: ClassVar[bool] = True
 
     def __init__(

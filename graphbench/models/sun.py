@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +135,7 @@ class SUN(EncodedModel):
     without MLPs or readout, and optimised by ASAM, are not here.
     """
 
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
     of_graphs = True
 
     def __init__(

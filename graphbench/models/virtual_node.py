@@ -154,7 +154,7 @@ class OGBGNN(EncodedModel):
     """
 
     capturable: ClassVar[bool] = True
-    layers_from: ClassVar[Literal["gt", "gnn", "graphormer"]] = "gnn"
+    layers_from = "gnn"
 
     def __init__(
         self,
