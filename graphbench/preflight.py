@@ -4,76 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import nn
-from torch.overrides import TorchFunctionMode
+from typing import TYPE_CHECKING
 
 from graphbench.config import Config
-from graphbench.config.config import flat
 from graphbench.config.run_keys import INFERENCE_MODES
-from graphbench.errors import NeedsData, UserError
-from graphbench.factory.data import declared_info, read_data
-from graphbench.factory.loaders import check_samplers
-from graphbench.factory.model import build_model, layer_names
+from graphbench.errors import UserError
+from graphbench.factory.outline import ModelSummary, Outline, build_outline
 from graphbench.factory.pretrained import adopt_pretrained
 from graphbench.factory.processes import check_processes
-from graphbench.factory.task import build_task, check_ranking
-from graphbench.factory.training import build_fabric, build_optimizer, build_schedule
-from graphbench.factory.transforms import build_transforms
+from graphbench.factory.training import build_fabric
 from graphbench.factory.unread import without_effect
 from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.identity import RunIdentity, code_inputs
+from graphbench.runs.planned import Run, planned_runs
 from graphbench.runs.run_directory import RunDirectory
-from graphbench.structures import DataInfo
-from graphbench.train.parameter_groups import count_parameters
 from graphbench.train.pretrained import find_run
 
 if TYPE_CHECKING:
     from graphbench.data.builder import LoadedDataset
-    from graphbench.models.contract import Model
-    from graphbench.tasks.task import Task
     from graphbench.train.fabric import Fabric
 
 
 logger = logging.getLogger("graphbench")
-
-MOST_RUNS = 10_000
-"""Runs of one command; each has a folder."""
-
-MOST_MODULES = 100_000
-"""Most modules of a model: the deepest published ones have a thousand."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training: which folder, which seed, which of several splits."""
-
-    run_id: int
-    seed: int
-    split_index: int
-
-
-@dataclass(frozen=True)
-class ModelSummary:
-    """What a configuration builds; the fields of the line that ``--dry_run`` prints.
-
-    Attributes:
-        dataset: name of the data set.
-        metric: metric that is compared, and selects the best epoch unless ``metric_best`` is the loss.
-        params: trainable parameters.
-        layers: names of the layers in order, see :func:`~graphbench.factory.model.layer_names`.
-    """
-
-    dataset: str
-    metric: str
-    params: int
-    layers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -119,9 +74,9 @@ def describe(config: Config) -> ModelSummary:
     return built.summary
 
 
-def outline(config: Config) -> Built:
+def outline(config: Config) -> Outline:
     """The model without values, task and facts of a configuration, as far as possible without its data."""
-    return _built(adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))
+    return build_outline(adopt_pretrained(config, planned_runs(config, 1)[0].run_id, starts=False))
 
 
 def check(
@@ -160,7 +115,7 @@ def check(
     config = _with_mode(adopt_pretrained(config, runs[0].run_id, starts=starts, base=base))
     if starts and base is None and config.tree.train.mode in INFERENCE_MODES:
         _check_distinct(config, planned)
-    built = _built(config)
+    built = build_outline(config)
     config = dataclasses.replace(config, notices=(*config.notices, *without_effect(config, built.model)))
     fabric = build_fabric(config)
     if fabric.world_size > 1:
@@ -214,107 +169,6 @@ def _check_distinct(config: Config, planned: Sequence[Run]) -> None:
                 "the folder above a run per seed or split."
             )
         applied[path] = run.run_id
-
-
-@dataclass(frozen=True)
-class Built:
-    """What a configuration (with the architecture it adopts) builds: a model without values, its task, their facts.
-
-    Attributes:
-        data: the data set, where only the data say what the model looks like.
-    """
-
-    config: Config
-    summary: ModelSummary
-    info: DataInfo
-    model: Model
-    task: Task
-    data: LoadedDataset | None
-
-
-def _built(config: Config) -> Built:
-    info, loaded = declared_info(config), None
-    try:
-        model = None if info is None else _outline(config, info)
-    except NeedsData:
-        model = None
-    if info is None or model is None:
-        loaded = read_data(config)
-        info = loaded.card.info(loaded.store)
-        model = _outline(config, info)
-    build_transforms(config)  # refuses arguments that only they know
-    check_samplers(config, info, model)
-    task = build_task(config, info)
-    check_ranking(config, info, model, task)
-    with suppress(RuntimeError, NotImplementedError):  # a plug-in looks at values, which are not there yet
-        build_schedule(config, build_optimizer(config, model))
-    summary = ModelSummary(info.name, info.metric, count_parameters(model), tuple(layer_names(model)))
-    return Built(config, summary, info, model, task, loaded)
-
-
-class _WithoutInitialisation(TorchFunctionMode):
-    """Leaves out the functions of ``torch.nn.init``, which on the meta device import PyTorch's compiler (a second)."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__module__", None) == "torch.nn.init":
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
-def _outline(config: Config, info: DataInfo) -> Model:
-    """The model with parameters that have shapes but no values: nothing is allocated or initialised."""
-    try:
-        with torch.device("meta"), _WithoutInitialisation(), _most_modules(config):
-            return build_model(config, info)
-    except (RuntimeError, NotImplementedError) as error:  # a plug-in looks at values while it is built
-        if "overflow" in str(error):
-            raise UserError(f"the model cannot be built: {str(error).splitlines()[0]}. Is a width meant?") from None
-        return build_model(config, info)
-
-
-@contextmanager
-def _most_modules(config: Config) -> Iterator[None]:
-    """Refuses a model of more than :data:`MOST_MODULES` modules while it is being built, instead of building on.
-
-    Raises:
-        UserError: naming the largest number in the configuration.
-    """
-    count = 0
-
-    def registered(module: nn.Module, name: str, submodule: nn.Module | None) -> None:
-        nonlocal count
-        count += 1
-        if count > MOST_MODULES:
-            numbers = {key: value for key, value in flat(config.tree).items() if type(value) is int}
-            key = max((key for key in numbers if config.is_set(key)), key=lambda key: numbers[key], default="gt.layers")
-            raise UserError(
-                f"{config.where(key)}: over {MOST_MODULES:,} modules in the model; is {key} {numbers[key]:,} meant?"
-            )
-
-    handle = nn.modules.module.register_module_module_registration_hook(registered)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def planned_runs(config: Config, repeat: int) -> list[Run]:
-    """The runs that a configuration and ``--repeat`` stand for.
-
-    Raises:
-        UserError: repeated less than once, or over splits and over seeds at once.
-    """
-    tree = config.tree
-    if not 1 <= repeat <= MOST_RUNS:
-        raise UserError(f"repeat must be at least 1 and at most {MOST_RUNS:,}, received {repeat:,}.")
-    if not tree.run_multiple_splits:
-        return [Run(seed, seed, tree.dataset.split_index) for seed in range(tree.seed, tree.seed + repeat)]
-    if repeat != 1:
-        raise UserError(
-            f"{config.where('run_multiple_splits')}: run_multiple_splits and --repeat {repeat} exclude each other: "
-            "the first repeats over splits, the second over seeds."
-        )
-    return [Run(index, tree.seed, index) for index in tree.run_multiple_splits]
 
 
 def _with_mode(config: Config) -> Config:

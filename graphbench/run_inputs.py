@@ -17,9 +17,10 @@ from graphbench.errors import UserError
 from graphbench.factory.data import build_splits, encode, read_data
 from graphbench.factory.loaders import data_of_split
 from graphbench.factory.pretrained import run_configuration
-from graphbench.preflight import Run, declared_identity
+from graphbench.preflight import declared_identity
 from graphbench.runs.data_facts import DataFacts, PretrainedFacts
 from graphbench.runs.identity import WEIGHTS, RunIdentity, described
+from graphbench.runs.planned import Run
 from graphbench.runs.record import RunRecord
 from graphbench.train.pretrained import find_run, read_best
 

@@ -6,18 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from graphbench import atomic
 from graphbench.config import Config
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.splits import Splits, without_target
 from graphbench.errors import UserError
-from graphbench.factory.config_errors import config_errors
 from graphbench.factory.model import layer_names
 from graphbench.factory.parts import Parts, assemble
-from graphbench.factory.task import build_task
+from graphbench.factory.task import check_targets
 from graphbench.factory.training import build_reporters, build_schedule, build_settings, compile_model
 from graphbench.preflight import Checked
 from graphbench.run_inputs import RunInputs
@@ -27,7 +23,6 @@ from graphbench.runs.record import Outcome, RunRecord
 from graphbench.runs.run_directory import RunDirectory
 from graphbench.runs.split_text import split_texts
 from graphbench.structures.data_info import FILE as INFO_FILE
-from graphbench.tasks.metric import StatisticMetric
 from graphbench.train.approximation import approximation_error
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import BatchAdapter, Predictor
@@ -84,7 +79,7 @@ def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
         return
     # Everything is built before anything is written: wrong input leaves no trace.
     loaded = group.data()
-    _check_targets(config, loaded, inputs.splits)
+    check_targets(config, loaded, inputs.splits)
     parts = assemble(config, fabric, loaded, inputs.splits, inputs.run.seed, run_id=inputs.run.run_id)
     compile_model(config, parts.model)
     schedule, settings = build_schedule(config, parts.optimizer), build_settings(config, parts.info)
@@ -112,41 +107,6 @@ def _files(config: Config, loaded: LoadedDataset) -> dict[str, bytes]:
 def _is_finished(directory: RunDirectory) -> bool:
     record = directory.record
     return record is not None and record.status == "finished"
-
-
-def _check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> None:
-    """Refuses targets that the loss cannot take, and a selecting metric without a value for the validation examples.
-
-    Raises:
-        UserError: with the metric's own reason, e.g. that all labels are of one class.
-    """
-    y, card, info = loaded.store.y, loaded.card, loaded.card.info(loaded.store, splits.train)
-    if y is None:
-        return
-    task = build_task(config, info)
-    if card.transductive and info.task_type != "classification_multilabel":
-        for name, rows in splits.parts().items():
-            unknown = rows[without_target(y[rows])]
-            if len(unknown):
-                raise UserError(
-                    f"{config.where('dataset.split_mode')}: the part '{name}' of the split names {info.task} "
-                    f"{int(unknown[0])}, which has no target (y is {y[unknown[0]].tolist()})."
-                )
-    with config_errors(config, "dataset.task_type"):
-        # Of one graph's nodes those in a split: the others may have no targets.
-        task.check_targets(y[torch.cat(list(splits.parts().values()))] if card.transductive else y)
-    by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
-    selects = by_rows and info.metric in task.metrics and not config.selects_by_loss
-    if not selects or info.task_type == "subtoken_prediction":
-        return
-    scores = torch.rand(len(splits.val), info.out_dim, generator=torch.Generator().manual_seed(0))
-    task.evaluate(scores, y[splits.val], only=[info.metric], loss=False)
-    reason = task.undefined.get(info.metric)
-    if reason is not None and not isinstance(task.metrics[info.metric], StatisticMetric):
-        raise UserError(
-            f"{config.where('metric_best')}: the epoch is chosen by {info.metric} of the validation examples, which "
-            f"has no value for them: {reason}. Choose another split, or another metric_best."
-        )
 
 
 def _begin(parts: Parts, inputs: RunInputs, directory: RunDirectory, group: RunGroup, *, resumes: bool) -> RunRecord:

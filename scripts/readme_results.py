@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from graphbench.runs.aggregate import Mean
-from graphbench.tables.cli import cell_specs
+from graphbench.tables.cell_specs import cell_specs
 from graphbench.tables.sweep_table import Cell, SweepTable, sweep_table
 from study.shipped_sweeps import shipped_sweep
 

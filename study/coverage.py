@@ -23,7 +23,7 @@ from graphbench.exit_codes import exit_codes
 from graphbench.published.table import PublishedRow, names, read_published
 from graphbench.runs.aggregate import Mean
 from graphbench.sweeps.sweep import Sweep
-from graphbench.tables.cli import cell_specs
+from graphbench.tables.cell_specs import cell_specs
 from graphbench.tables.provenance import Provenance
 from graphbench.tables.sweep_table import Cell, sweep_cells
 from study import coverage_page, results_page

@@ -12,7 +12,7 @@ from graphbench import shipped
 from graphbench.commands.reproduce import PAPERS, sweeps_of
 from graphbench.runs.records import record_source
 from graphbench.sweeps.cells import CellSpec
-from graphbench.tables.cli import cell_specs
+from graphbench.tables.cell_specs import cell_specs
 from study.shipped_sweeps import shipped_sweep
 
 ROOT = shipped.root()

@@ -48,7 +48,7 @@ MAY_IMPORT = {
         *("structures", "config", "data", "transforms", "encoders", "layers", "heads", "models", "blockwise"),
         *("tasks", "train"),
     },
-    "preflight": {"structures", "config", "factory", "runs", "train"},
+    "preflight": {"config", "factory", "runs", "train"},
     "run_inputs": {"config", "data", "factory", "preflight", "runs", "train"},
     "single_run": {"structures", "config", "factory", "data", "tasks", "train", "runs", "preflight", "run_inputs"},
     "experiment": {"config", "factory", "data", "train", "runs", "preflight", "run_inputs", "single_run"},

@@ -20,7 +20,7 @@ from graphbench.data.card import DatasetCard
 from graphbench.data.splits import Splits
 from graphbench.experiment import run
 from graphbench.factory.data import build_splits, read_data
-from graphbench.preflight import planned_runs
+from graphbench.runs.planned import planned_runs
 from tests.dataset_case import TrainingCase, declared
 from tests.paths import ROOT
 from tests.real_data import shared_cache

@@ -121,7 +121,7 @@ def test_a_signal_before_training_and_after_it(
     before = signal.signal(number, default)  # whatever the tests before have left
     command = ["--cfg", "rings.yaml", "optim.max_epoch", "1"]
     with monkeypatch.context() as patch:
-        patch.setattr("graphbench.preflight.read_data", lambda config: signal.raise_signal(number))
+        patch.setattr("graphbench.factory.outline.read_data", lambda config: signal.raise_signal(number))
         assert main(command) == 130
     missing = "there is nothing to resume. The same command does what is missing."
     last = capsys.readouterr().err.splitlines()[-1]

@@ -50,6 +50,7 @@ TESTED_THROUGH = {
     "factory/layers.py": "factory/test_layer_variants.py",
     "factory/large_loaders.py": "factory/test_samplers.py",
     "factory/loaders.py": "factory/test_samplers.py",
+    "factory/outline.py": "test_configs.py",
     "factory/task.py": "factory/test_training.py",
     "heads/contract.py": "heads/test_heads.py",
     "heads/mlp.py": "heads/test_heads.py",

@@ -14,10 +14,10 @@ import torch
 from graphbench.commands.train import main
 from graphbench.config import load_config
 from graphbench.factory.data import read_data
-from graphbench.preflight import Run
 from graphbench.run_inputs import RunInputs, data_inputs
 from graphbench.runs import json_text
 from graphbench.runs.aggregate import aggregate
+from graphbench.runs.planned import Run
 from graphbench.runs.split_text import split_texts
 from graphbench.sweeps.cli import main as sweep
 
@@ -311,7 +311,7 @@ def test_a_split_without_validation_examples_is_refused(folder: Path, commands: 
 def test_log_and_table_say_which_split_of_how_many(
     folder: Path, commands: Commands, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from graphbench.tables.cli import configuration_table
+    from graphbench.tables.configurations import configuration_table
 
     write_nodes()
     commands.run("nodes.yaml", "dataset.split_index", "3")

@@ -11,7 +11,7 @@ from graphbench.preflight import describe
 from graphbench.published.table import read_published
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.plan import PlannedEntry, plan
-from graphbench.tables.cli import cell_specs
+from graphbench.tables.cell_specs import cell_specs
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"

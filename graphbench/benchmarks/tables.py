@@ -13,7 +13,7 @@ from pathlib import Path
 
 from graphbench.benchmarks.case import Case
 from graphbench.benchmarks.record_folders import write_records
-from graphbench.tables.cli import configuration_table
+from graphbench.tables.configurations import configuration_table
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import details_table, main_tables
 from graphbench.tables.sweep_table import sweep_table

@@ -29,7 +29,7 @@ from graphbench.transforms.base import Transform
 
 if TYPE_CHECKING:
     from graphbench.config import Config
-    from graphbench.preflight import Built
+    from graphbench.factory.outline import Outline
 
 
 def print_contract(config: Config) -> None:
@@ -60,7 +60,7 @@ def print_contract(config: Config) -> None:
         raise UserError("\n".join(failed))
 
 
-def _obstacle(built: Built) -> str:
+def _obstacle(built: Outline) -> str:
     """Why random graphs cannot be encoded as the configuration says, such as too small a table of degrees; or empty."""
     try:
         _graphs(built)()
@@ -69,7 +69,7 @@ def _obstacle(built: Built) -> str:
     return ""
 
 
-def _failures(built: Built, components: Iterable[Construction]) -> list[str]:
+def _failures(built: Outline, components: Iterable[Construction]) -> list[str]:
     """Prints which checks components pass, and returns what others fail."""
     failed = []
     for each in components:
@@ -100,7 +100,7 @@ def _of_users(made: Iterable[Construction], model: Model) -> Iterator[Constructi
             yield each
 
 
-def _check(built: Built, made: Construction, check: Callable[..., list[str]]) -> list[str]:
+def _check(built: Outline, made: Construction, check: Callable[..., list[str]]) -> list[str]:
     """Runs the checks of one component, made as the configuration makes it, on graphs like those of its data set."""
     component, context = made.component, _filled(made)
     if issubclass(component, Model):
@@ -124,7 +124,7 @@ def _filled(made: Construction) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def _features(built: Built, **options: Any) -> Example:
+def _features(built: Outline, **options: Any) -> Example:
     """Maker of random graphs with features as the data set has them."""
     types, info = built.info.vocabularies, built.info
     return functools.partial(
@@ -137,7 +137,7 @@ def _features(built: Built, **options: Any) -> Example:
     )
 
 
-def _graphs(built: Built) -> Example:
+def _graphs(built: Outline) -> Example:
     """Maker of random graphs with features and encodings as the configuration has them."""
     return encoded(labelled(_features(built)), build_transforms(built.config))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.contract import HasStatistics
+from graphbench.data.builder import LoadedDataset
+from graphbench.data.splits import Splits, without_target
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import dataset_builder
@@ -82,4 +85,44 @@ def check_ranking(config: Config, info: DataInfo, model: nn.Module, task: Task) 
         raise UserError(
             f"{config.where('metric_best')}: the epoch is chosen by {info.metric}, which the head computes: use "
             "gnn.head inductive_edge with model.edge_decoding dot or cosine_similarity, or another metric_best."
+        )
+
+
+def check_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> None:
+    """Refuses targets that the loss cannot take, and a selecting metric without a value for the validation examples.
+
+    Args:
+        config: a loaded configuration.
+        loaded: the data.
+        splits: splits of the run.
+
+    Raises:
+        UserError: with the metric's own reason, e.g. that all labels are of one class.
+    """
+    y, card, info = loaded.store.y, loaded.card, loaded.card.info(loaded.store, splits.train)
+    if y is None:
+        return
+    task = build_task(config, info)
+    if card.transductive and info.task_type != "classification_multilabel":
+        for name, rows in splits.parts().items():
+            unknown = rows[without_target(y[rows])]
+            if len(unknown):
+                raise UserError(
+                    f"{config.where('dataset.split_mode')}: the part '{name}' of the split names {info.task} "
+                    f"{int(unknown[0])}, which has no target (y is {y[unknown[0]].tolist()})."
+                )
+    with config_errors(config, "dataset.task_type"):
+        # Of one graph's nodes those in a split: the others may have no targets.
+        task.check_targets(y[torch.cat(list(splits.parts().values()))] if card.transductive else y)
+    by_rows = info.task == "graph" or (info.task == "node" and card.transductive)
+    selects = by_rows and info.metric in task.metrics and not config.selects_by_loss
+    if not selects or info.task_type == "subtoken_prediction":
+        return
+    scores = torch.rand(len(splits.val), info.out_dim, generator=torch.Generator().manual_seed(0))
+    task.evaluate(scores, y[splits.val], only=[info.metric], loss=False)
+    reason = task.undefined.get(info.metric)
+    if reason is not None and not isinstance(task.metrics[info.metric], StatisticMetric):
+        raise UserError(
+            f"{config.where('metric_best')}: the epoch is chosen by {info.metric} of the validation examples, which "
+            f"has no value for them: {reason}. Choose another split, or another metric_best."
         )

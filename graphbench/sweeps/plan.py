@@ -10,7 +10,8 @@ from pathlib import Path
 
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError, unknown
-from graphbench.preflight import Checked, Run, check, check_together, declared_identity, planned_runs
+from graphbench.preflight import Checked, check, check_together, declared_identity
+from graphbench.runs.planned import Run, planned_runs
 from graphbench.sweeps.cells import CellSpec, check_cells
 from graphbench.sweeps.dependencies import base_run, bases_first
 from graphbench.sweeps.finished import finished_runs, stale_runs

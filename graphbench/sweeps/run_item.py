@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench.preflight import Run
+from graphbench.runs.planned import Run
 from graphbench.sweeps.finished import finished_runs
 from graphbench.sweeps.run_spec import RunSpec
 from graphbench.sweeps.work_item import RunKey, WorkItem

@@ -16,6 +16,7 @@ from graphbench.config import Config, load_config
 from graphbench.errors import Interrupted, Pruned, RunFailed, RunInUse, UserError
 from graphbench.exit_codes import told_to_user
 from graphbench.frozen_imports import frozen_imports
+from graphbench.runs.planned import planned_runs
 from graphbench.sweeps.search import SearchPlan
 
 
@@ -117,7 +118,6 @@ class RunSpec(Spec):
         return config
 
     def _check_bases(self, config: Config) -> None:
-        from graphbench.preflight import planned_runs
         from graphbench.train.pretrained import check_base
 
         runs = self.run_ids or [run.run_id for run in planned_runs(config, self.repeat)]

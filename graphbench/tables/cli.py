@@ -24,199 +24,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from graphbench import atomic
 from graphbench.command_line import CommandParser
-from graphbench.errors import SHOWN, UserError, neighbour, unknown
+from graphbench.errors import SHOWN, unknown
 from graphbench.exit_codes import exit_codes
-from graphbench.runs.aggregate import Aggregate, aggregate
 from graphbench.runs.record_index import indexed
-from graphbench.runs.records import left_out_note, own_record_sources, record_sources, whole_configuration_note
-from graphbench.runs.summary import STATISTICS, format_mean
-from graphbench.sweeps.cells import CellSpec
+from graphbench.runs.records import record_sources
 from graphbench.tables.best_points import best_points
-from graphbench.tables.model_names import model_name
-from graphbench.tables.provenance import Provenance, copy_notes, plug_in_notes, trials_note
+from graphbench.tables.cell_specs import cell_specs, model_specs
+from graphbench.tables.configurations import configuration_table
 from graphbench.tables.sweep_csv import long_csv
 from graphbench.tables.sweep_layout import ROWS, Layout, details_table, main_tables
 from graphbench.tables.sweep_table import NumberFormat, SweepTable, sweep_table
-from graphbench.tables.text_table import TextCell, TextTable, html, latex, markdown
-
-if TYPE_CHECKING:
-    from graphbench.sweeps import Sweep
+from graphbench.tables.text_table import html, latex, markdown
 
 FORMATS = {"md": markdown, "latex": latex, "html": html}
 SUFFIXES = {"": "md", ".md": "md", ".txt": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".csv": "csv"}
-
-
-def configuration_table(folders: Sequence[Path]) -> TextTable:
-    """One row per configuration; notes below say what has no finished run and why.
-
-    Args:
-        folders: configurations, or folders above; ``<name>.jsonl/<config>`` of packed records, ``<name>.jsonl`` for
-            all of them.
-
-    Raises:
-        UserError: there is no finished run at all.
-    """
-    results: list[tuple[str, Aggregate]] = []
-    notes: list[str] = []
-    pruned: list[str] = []
-    for folder in configurations(folders):
-        result = aggregate(folder)
-        reasons = "; ".join(f"run {run_id} {reason}" for run_id, reason in result.left_out.items())
-        if result.inference_note and folder not in folders:
-            notes.append(f"{folder}: {result.inference_note}")
-        elif result.runs:
-            results.append((str(folder), result))
-            notes += [f"{folder}: {reasons}"] if reasons else []
-        elif result.left_out and all(why.startswith("pruned") for why in result.left_out.values()):
-            pruned.append(folder.name)
-        else:
-            notes.append(f"{folder}: no finished run ({reasons or _nothing(folder)})")
-    if pruned:
-        notes.append(f"pruned: {', '.join(pruned)}")
-    if not results:
-        raise UserError("; ".join(notes) + ".")
-    statistics = [name for name in STATISTICS if any(result.mean("test", name) for _, result in results)]
-    rows = [_row(result, statistics) for _, result in results]
-    notes = [f"not included, {note.rstrip('.')}." for note in notes]
-    notes += trials_note(result.config for _, result in results)
-    notes += plug_in_notes((result.config, result.runs) for _, result in results)
-    notes += copy_notes(results)
-    return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
-
-
-def _nothing(folder: Path) -> str:
-    return "no record.json below it" if folder.exists() else f"no such folder.{neighbour(folder)}".rstrip(".")
-
-
-def configurations(folders: Sequence[Path]) -> list[Path]:
-    """Folders above configurations, and packed files, replaced by the configurations in them, each once."""
-    paths: list[Path] = []
-    left_out: list[Path] = []
-    for folder in folders:
-        sources, packed = own_record_sources(folder)
-        paths += [source.path for source in sources] or [folder]
-        left_out += packed
-    for note in filter(None, (left_out_note(left_out), whole_configuration_note(folders))):
-        print(f"note: {note}", file=sys.stderr)
-    return list(dict.fromkeys(paths))
-
-
-@dataclass(frozen=True)
-class _ModelRuns:
-    """Runs of one configuration, with the labels that its row may have, the shortest first."""
-
-    labels: tuple[str, ...]
-    dataset: str
-    split: str
-    folder: Path
-    result: Aggregate
-
-
-def model_specs(folders: Sequence[Path], baseline: Path | None = None) -> list[CellSpec]:
-    """Cells of a table of models by data sets, from run folders alone.
-
-    A row is the name of a configuration without the data set in it (``sgformer-cora`` on Cora: ``sgformer``), a column
-    a data set, with its split where it has several. Where two configurations would fill one cell, rows have their full
-    names, and where these are equal, too, their folders.
-
-    Args:
-        folders: see :func:`configurations`.
-        baseline: one more, all of which is one row, with the folder as its name.
-
-    Raises:
-        UserError: no finished run in the folders, or in that of the baseline; several models in one cell of that.
-    """
-    found: list[_ModelRuns] = []
-    of_baseline = [] if baseline is None else configurations([baseline])
-    for folder in dict.fromkeys([*configurations(folders), *of_baseline]):
-        result = aggregate(folder)
-        if result.inference_note and folder not in folders:
-            print(f"note: left out, {folder}: {result.inference_note}", file=sys.stderr)
-        elif result.runs:
-            dataset = result.runs[0].data.name or "unnamed data"
-            split = "; ".join(Provenance.of(result.runs).split)
-            labels: tuple[str, ...] = (model_name(result.config, dataset), result.config, str(folder))
-            labels = (str(baseline),) if folder in of_baseline else labels
-            found.append(_ModelRuns(labels, dataset, split, folder, result))
-    if not found:
-        absent = [f"{folder}: {_nothing(folder)}" for folder in folders if not folder.exists()]
-        raise UserError(" ".join(absent) or f"no finished run below {', '.join(map(str, folders))}.")
-    if baseline is not None:
-        _check_baseline(baseline, [each for each in found if each.folder in of_baseline])
-    splits = {name: {each.split for each in found if each.dataset == name} for name in {each.dataset for each in found}}
-    taken = Counter((label, each.dataset, each.split) for each in found for label in set(each.labels))
-    specs = []
-    for each in found:
-        free = (label for label in each.labels if taken[label, each.dataset, each.split] == 1)
-        column = each.dataset if len(splits[each.dataset]) == 1 else f"{each.dataset}, {each.split}"
-        run_ids = tuple(run.run_id for run in each.result.runs)
-        specs.append(CellSpec(next(free, each.labels[-1]), column, each.dataset, each.folder, run_ids))
-    return specs
-
-
-def _check_baseline(folder: Path, found: Sequence[_ModelRuns]) -> None:
-    """Refuses a baseline without runs, or with several configurations for a data set and split."""
-    if not found:
-        raise UserError(f"--baseline {folder}: no finished run below it.")
-    first: dict[tuple[str, str], str] = {}
-    for each in found:
-        config = each.result.config
-        other = first.setdefault((each.dataset, each.split), config)
-        if other != config:
-            raise UserError(
-                f"--baseline {folder}: has several models of {each.dataset}, {other} and {config}; name one, e.g. "
-                f"{folder / other}."
-            )
-
-
-def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
-    facts = Provenance.of(result.runs)
-    return {
-        "configuration": result.config,
-        "data set": result.runs[0].data.name or "-",
-        "split": "; ".join(facts.split),
-        "metric": result.metric or "-",
-        "test": format_mean(result.mean("test")),
-        "val": format_mean(result.mean("val")),
-        **{STATISTICS[name]: format_mean(result.mean("test", name)) for name in statistics},
-        "runs": str(len(result.runs)),
-        **facts.cells(),
-    }
-
-
-def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
-    """The cells of a sweep.
-
-    Args:
-        sweep: from its file.
-        records: folder of the configurations' folders, or packed records; default: ``out_dir`` of each configuration.
-    """
-    from graphbench.factory.data import dataset_builder
-
-    specs = []
-    for entry in sweep.entries:
-        tree = entry.config.tree
-        declared = dataset_builder(entry.config).card
-        dataset = tree.dataset.name if declared is None else declared.name
-        seeds = range(tree.seed, tree.seed + sweep.seeds)
-        specs.append(
-            CellSpec.of_entry(
-                sweep,
-                entry,
-                dataset=dataset,
-                records=records / entry.config.name if records else entry.folder,
-                run_ids=[str(run) for run in tree.run_multiple_splits or seeds],
-            )
-        )
-    return specs
 
 
 def _read_table(options: argparse.Namespace) -> SweepTable:

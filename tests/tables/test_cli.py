@@ -23,6 +23,8 @@ from graphbench.runs.records import record_source, record_sources
 from graphbench.sweeps import read_sweep
 from graphbench.sweeps.plan import select
 from graphbench.tables import cli as tables
+from graphbench.tables.cell_specs import cell_specs
+from graphbench.tables.configurations import configurations
 from study.shipped_sweeps import shipped_sweep
 from tests.paths import ROOT
 
@@ -540,9 +542,9 @@ def test_every_measured_table_has_a_command_and_every_record_a_table(monkeypatch
     of_sweeps: set[Path] = set()  # sweeps may share an entry, as Tables 2 and 8 of SGFormer do
     for arguments in COMMANDS.values():
         options = tables.parse(arguments)
-        listed += tables.configurations(options.folders)
+        listed += configurations(options.folders)
         if options.sweep is not None:
-            cells = tables.cell_specs(shipped_sweep(options.sweep.stem), options.records)
+            cells = cell_specs(shipped_sweep(options.sweep.stem), options.records)
             of_sweeps |= {cell.records for cell in cells if record_source(cell.records).run_ids()}
     recorded = {source.path for source in record_sources(Path("results/measured/records"))}
     assert sorted([*listed, *of_sweeps]) == sorted(recorded)
