@@ -19,7 +19,7 @@ from graphbench import plug_ins, registry
 from graphbench.config.values import key_of
 from graphbench.errors import ArgumentError, UserError
 from graphbench.layers.contract import GlobalAttention, LocalLayer
-from graphbench.registry import UNSET, FromContext
+from graphbench.registry import UNSET, FromContext, registrations, source_names
 from tests.paths import ROOT
 
 
@@ -33,7 +33,7 @@ def test_unknown_name_lists_and_suggests() -> None:
 def test_names_read_from_the_sources_are_those_that_are_registered(namespace: str) -> None:
     for component in registry.components(namespace):
         assert issubclass(component, registry.base_class(namespace))
-    assert set(registry.names(namespace)) == set(registry._registered[namespace])
+    assert set(registry.names(namespace)) == set(registrations._registered[namespace])
 
 
 def test_the_type_of_a_namespace_is_the_base_class_that_it_names() -> None:
@@ -41,7 +41,7 @@ def test_the_type_of_a_namespace_is_the_base_class_that_it_names() -> None:
     assert sorted(constants.values()) == sorted(registry.NAMESPACES)
     for name, namespace in constants.items():
         base = registry.base_class(namespace)
-        assert registry.__annotations__[name] == f"Namespace[{base.__name__}]"
+        assert namespaces.__annotations__[name] == f"Namespace[{base.__name__}]"
         assert namespace.base == f"{base.__module__}:{base.__qualname__}", "plug-ins are told by where it is defined"
 
 
@@ -53,15 +53,15 @@ def test_names_are_read_from_any_decorator_with_literals_and_others_are_refused(
         '@graphbench.registry.register(name="Keyword", group="gt")\nclass C: ...\n'
         '"""\n    @register("Example")\n"""\n'
     )
-    assert registry._names_in(file) == ["Single", "Noted", "Alias", "Keyword"]
+    assert source_names.registered_names(file) == ["Single", "Noted", "Alias", "Keyword"]
     for wrong in ("NAME", "f'{NAME}2'", "*NAMES"):
         file.write_text(f'NAME = "X"\n\n@register(\n    "Y",\n    {wrong},\n)\nclass A: ...\n')
         with pytest.raises(
             UserError, match=rf"layer.py:5: names in @register are literal .* received {re.escape(wrong)}"
         ):
-            registry._names_in(file)
+            source_names.registered_names(file)
     file.write_text('@register("X"\nclass A: ...\n')
-    assert registry._names_in(file) == [], "importing it says why"
+    assert source_names.registered_names(file) == [], "importing it says why"
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphbench import registry
 from graphbench.config import load_config
 from graphbench.data.large.generator import power_law
 from graphbench.errors import UserError
 from graphbench.experiment import run
 from graphbench.preflight import describe
+from graphbench.registry import registrations
 from graphbench.runs.record import RunRecord
 from tests.paths import ROOT
 from tests.test_main import call
@@ -180,7 +180,7 @@ class NoBlocks(Model):
 def plug_ins_forgotten() -> Iterator[None]:
     """Other tests do not meet what is registered here; what is imported meanwhile stays registered."""
     yield
-    for components in registry._registered.values():
+    for components in registrations._registered.values():
         for name in [
             name for name, component in components.items() if component.__module__.startswith("graphbench_plugin")
         ]:
