@@ -19,7 +19,7 @@ from graphbench import plug_ins, registry
 from graphbench.config.values import key_of
 from graphbench.errors import ArgumentError, UserError
 from graphbench.layers.contract import GlobalAttention, LocalLayer
-from graphbench.registry import UNSET, FromContext, registrations, source_names
+from graphbench.registry import UNSET, FromContext, namespaces, registrations, source_names
 from tests.paths import ROOT
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -21,21 +22,36 @@ class ConvolutionHead(Head):
     """Convolution onto the prediction, ``y = layer(drop(act(h)))``; a subclass names the layer.
 
     Args:
-        layer: from the hidden state to the prediction; reads no edge states.
-        act: activation of the hidden state.
-        dropout: probability.
+        dim_in: width of the hidden state.
+        out_dim: width of the prediction.
+        act: ``gnn.act``.
+        dropout: ``gnn.dropout``.
+        settings: further arguments of the layer.
+
+    Attributes:
+        layer_class: layer from input and output width; reads no edge states.
 
     Shape:
         h (N, dim_in) -> (N, out_dim)
     """
 
+    layer_class: ClassVar[Callable[..., LocalLayer]]
+
     capturable: ClassVar[bool] = True
     predicts = "node"
     accepts_graph_token: ClassVar[bool] = False
 
-    def __init__(self, layer: LocalLayer, act: str, dropout: float) -> None:
+    def __init__(
+        self,
+        dim_in: FromContext[int],
+        out_dim: FromContext[int],
+        *,
+        act: FromContext[str] = "relu",
+        dropout: FromContext[float] = 0.0,
+        **settings: Any,
+    ) -> None:
         super().__init__()
-        self.layer = layer
+        self.layer = type(self).layer_class(dim_in, out_dim, **settings)
         self.act = activation(act)
         self.dropout = Dropout(dropout)
 
@@ -62,15 +78,7 @@ class GCNHead(ConvolutionHead):
         h (N, dim_in) -> (N, out_dim)
     """
 
-    def __init__(
-        self,
-        dim_in: FromContext[int],
-        out_dim: FromContext[int],
-        *,
-        act: FromContext[str] = "relu",
-        dropout: FromContext[float] = 0.0,
-    ) -> None:
-        super().__init__(GCN(dim_in, out_dim), act, dropout)
+    layer_class = GCN
 
 
 @register("gat_node")
@@ -92,6 +100,8 @@ class GATHead(ConvolutionHead):
         h (N, dim_in) -> (N, out_dim)
     """
 
+    layer_class = GAT
+
     def __init__(
         self,
         dim_in: FromContext[int],
@@ -101,7 +111,7 @@ class GATHead(ConvolutionHead):
         dropout: FromContext[float] = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
-        super().__init__(GAT(dim_in, out_dim, attention_dropout=attention_dropout), act, dropout)
+        super().__init__(dim_in, out_dim, act=act, dropout=dropout, attention_dropout=attention_dropout)
 
 
 @register("sage_node")
@@ -122,12 +132,4 @@ class SAGEHead(ConvolutionHead):
         h (N, dim_in) -> (N, out_dim)
     """
 
-    def __init__(
-        self,
-        dim_in: FromContext[int],
-        out_dim: FromContext[int],
-        *,
-        act: FromContext[str] = "relu",
-        dropout: FromContext[float] = 0.0,
-    ) -> None:
-        super().__init__(SAGE(dim_in, out_dim), act, dropout)
+    layer_class = SAGE

@@ -9,14 +9,13 @@ softmax(s) of the same layer, with the same input and parameters, from which fri
 from __future__ import annotations
 
 import argparse
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from graphbench.layers.attention.sfi import SFi
 from graphbench.plots import canvas, node_matrix
@@ -88,7 +87,7 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
     Raises:
         UserError: there is no such layer.
     """
-    flows = ForwardObserver(model, SFi, _dense_pattern, lambda name: model.get_submodule(name).mode == "sparse")
+    flows = ForwardObserver(model, SFi, SFi.dense_weights, lambda name: model.get_submodule(name).mode == "sparse")
     with flows() as before:
         found = attention_weights(model, lambda: model(batch))
     patterns = []
@@ -98,13 +97,6 @@ def read_patterns(model: nn.Module, batch: GraphBatch, graph: int = 0) -> list[P
             views = {"before: softmax(s)": before[name], "after: sparse flow": weights}
         patterns.append(Pattern(name, {view: each[graph].float().numpy() for view, each in views.items()}))
     return patterns
-
-
-def _dense_pattern(layer: SFi, *args: Any, **kwargs: Any) -> list[Tensor]:
-    """softmax(s) of a layer of sparse flows."""
-    dense = copy.copy(layer)  # shares parameters
-    dense.solver = {**layer.solver, "mode": "dense"}
-    return dense.attention_weights(*args, **kwargs)
 
 
 def draw(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -112,7 +113,10 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         self.adjacency = adjacency
         self.lam = lam
         self.lam_norm = lam_norm
-        self.solver = {"alpha": alpha, "mode": "dense" if mode == "dense" else solver, "iters": iters, "step": step}
+        self.alpha = alpha
+        self.solver = solver
+        self.iters = iters
+        self.step_size = step
         self.norm = LayerNorm(dim)
         self.v = Linear(dim, heads * dim)
         self.out = Linear(heads * dim, dim)
@@ -148,16 +152,25 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         self._zero_flow = None
         problem = self._problem(projected, batch)
         if self.mode == "sparse" and not self.training and not torch.is_grad_enabled():
-            flow, fraction = counted_flow(FlowProblem(**problem), v)
+            flow, fraction = counted_flow(problem, v)
             self._zero_flow = (h, fraction)
             return flow
-        return sparse_flow(v=v, dropout_p=self.dropout if self.training else 0.0, **problem)
+        return sparse_flow(v=v, dropout_p=self.dropout if self.training else 0.0, **problem.arguments())
 
-    def _problem(self, projected: dict[str, Tensor], batch: GraphBatch) -> dict[str, Any]:
-        """The energy that Z minimises, as arguments of :mod:`graphbench.ops.sparse_flow`."""
-        absent = dict.fromkeys(name for name in _PROBLEM if name not in projected)
-        lam = self._lam(batch) if self.mode == "sparse" else projected["q"].new_zeros(())
-        return {**projected, **absent, "ragged": batch.ragged, "lam": lam, **self.solver}
+    def _problem(self, projected: dict[str, Tensor], batch: GraphBatch) -> FlowProblem:
+        """The energy that Z minimises."""
+        return FlowProblem(
+            projected["q"],
+            projected["k"],
+            projected.get("q_friction"),
+            projected.get("k_friction"),
+            batch.ragged,
+            self._lam(batch) if self.mode == "sparse" else projected["q"].new_zeros(()),
+            alpha=self.alpha,
+            mode="dense" if self.mode == "dense" else self.solver,
+            iters=self.iters,
+            step=self.step_size,
+        )
 
     def _projections(self, x: Tensor, names: Sequence[str] = _PROBLEM) -> dict[str, Tensor]:
         """(N, heads, dim) of those of the maps of ``x`` that the mode has."""
@@ -187,7 +200,12 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         """Z without dropout, (heads, n, n) per graph; row i is what node i receives. No heads in mode ``"none"``."""
         if self.mode == "none":
             return [h.new_empty(0, size, size) for size in batch.ragged.sizes]
-        return flow_pattern(FlowProblem(**self._problem(self._projections(self.norm(h)), batch)))
+        return flow_pattern(self._problem(self._projections(self.norm(h)), batch))
+
+    def dense_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        """softmax(s) without friction, (heads, n, n) per graph: what the sparse flow cuts down; for figures."""
+        problem = self._problem(self._projections(self.norm(h)), batch)
+        return flow_pattern(dataclasses.replace(problem, mode="dense"))
 
     def statistics(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> dict[str, Tensor]:
         """``zero_flow`` (G,): fraction of exact zeros in Z, NaN for an empty graph; only in mode ``"sparse"``."""
@@ -197,13 +215,13 @@ class SFi(GlobalAttention, HasStatistics, HasAttentionWeights):
         if counted is not None and counted[0] is h:
             return {"zero_flow": counted[1]}
         with torch.no_grad():
-            return {"zero_flow": zero_fraction(FlowProblem(**self._problem(self._projections(self.norm(h)), batch)))}
+            return {"zero_flow": zero_fraction(self._problem(self._projections(self.norm(h)), batch))}
 
     def extra_repr(self) -> str:
         """Mode, heads and what the flow depends on, in ``print(model)``."""
         text = f"{self.mode}, heads={self.heads}, adjacency={self.adjacency}, dropout={self.dropout}"
         if self.mode == "sparse":
-            text += f", lam={self.lam} / {self.lam_norm}, {self.solver}"
+            text += f", lam={self.lam} / {self.lam_norm}, alpha={self.alpha}, solver={self.solver}"
         return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,19 @@ FEW, SHARES, SHARE = 2048, 128, 128
 # (rows, channels) of a tile: of few rows most, for channels so few that there are programs enough; 32 bytes are what
 # memory gives at a time. A thread has 32 entries of a tile; with more threads than 256 it has too few registers.
 NARROW, BROAD, ENTRIES = (1024, 8), (128, 32), 32
+
+
+class _Kernels(NamedTuple):
+    """Kernels of one step: for one input, and for a list of inputs in one launch."""
+
+    one: Any
+    several: Any
+
+
+_SHARE_MOMENTS = _Kernels(gpu_kernels.share_moments, gpu_lists.share_moments)
+_FORWARD = _Kernels(gpu_kernels.residual_norm_forward, gpu_lists.residual_norm_forward)
+_SHARE_GRADIENT_SUMS = _Kernels(gpu_kernels.share_gradient_sums, gpu_lists.share_gradient_sums)
+_BACKWARD = _Kernels(gpu_kernels.residual_norm_backward, gpu_lists.residual_norm_backward)
 
 
 def residual_norms(inputs: Sequence[NormInput], summed: bool) -> list[Tensor]:
@@ -121,21 +134,21 @@ class _Rows:
 
     def launch(
         self,
-        name: str,
+        kernels: _Kernels,
         arguments: Sequence[Sequence[Any]],
         flags: Sequence[dict[str, Any]],
         in_sequence: bool | None = None,
         **common: Any,
     ) -> None:
-        """The kernel of that name for one input, and that of lists for several: each its arguments and its flags."""
+        """The kernel for one input, or that for several: each its arguments and its flags."""
         grid = (self.shares, self._columns)
         if len(arguments) == 1:
-            getattr(gpu_kernels, name)[grid](*arguments[0], **flags[0], **common, **self._known)
+            kernels.one[grid](*arguments[0], **flags[0], **common, **self._known)
             return
         if in_sequence is not None:
             common["IN_SEQUENCE"] = in_sequence
         lists = {flag: tuple(each[flag] for each in flags) for flag in flags[0]}
-        getattr(gpu_lists, name)[(*grid, 1 if in_sequence else len(arguments))](
+        kernels.several[(*grid, 1 if in_sequence else len(arguments))](
             *zip(*arguments, strict=True), **lists, **common, **self._known
         )
 
@@ -183,10 +196,8 @@ class _ResidualNorms(torch.autograd.Function):
             saved += [h, added, weight, bias, statistics]
         with torch.cuda.device_of(inputs[0][0]):
             if staged:
-                common.launch("share_moments", read, moments)
-            common.launch(
-                "residual_norm_forward", written, flags, in_sequence=summed, TRAINING=training, **common.stage(staged)
-            )
+                common.launch(_SHARE_MOMENTS, read, moments)
+            common.launch(_FORWARD, written, flags, in_sequence=summed, TRAINING=training, **common.stage(staged))
         ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
         ctx.launches, ctx.summed = launches, summed
@@ -225,8 +236,8 @@ class _ResidualNorms(torch.autograd.Function):
         with torch.cuda.device_of(grad):
             if common.shares > 1:
                 of_sums = [{name: each[name] for name in ("ADDED", "RELU", "P", "Q")} for each in known]
-                common.launch("share_gradient_sums", sums, of_sums)
-            common.launch("residual_norm_backward", rows, known, **common.stage(common.shares > 1))
+                common.launch(_SHARE_GRADIENT_SUMS, sums, of_sums)
+            common.launch(_BACKWARD, rows, known, **common.stage(common.shares > 1))
         return None, None, *(x for each in gradients for x in each)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import torch
 from torch import Tensor
 
@@ -121,8 +119,7 @@ def counted_flow(problem: FlowProblem, v: Tensor, *, backend: str = "auto") -> t
         (N, H, e) output and (G,) fraction of flows that are exactly 0, as in :func:`flow_diagnostics`.
     """
     if problem.mode != "exact":
-        arguments = {field.name: getattr(problem, field.name) for field in fields(problem)}
-        return sparse_flow(v=v, **arguments), flow_diagnostics(problem).zero_fraction
+        return sparse_flow(v=v, **problem.arguments()), flow_diagnostics(problem).zero_fraction
     solve = _COUNTED.choose(backend, problem.q)
     ragged, lam = problem.ragged, problem.lam_G
     with problem.full_precision():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +63,10 @@ class FlowProblem:
             raise ValueError(f"iters must be at least 1, received {self.iters}")
         if math.isinf(self.alpha):
             raise ValueError("mode 'proximal' needs a finite alpha (its step is 1 / (max r + alpha n)), received inf")
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of :func:`graphbench.ops.sparse_flow.sparse_flow` by name, all but its values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def friction(self) -> tuple[Tensor, Tensor]:

@@ -286,7 +286,7 @@ def layer_of(*overrides: str) -> SFi:
 def test_infinity_is_a_value_of_alpha(written: str) -> None:
     config = load_config(PASCAL, ["gt.SFi.alpha", written])
     assert config.value("gt.SFi.alpha") == math.inf
-    assert layer_of("gt.SFi.alpha", written).solver["alpha"] == math.inf
+    assert layer_of("gt.SFi.alpha", written).alpha == math.inf
 
 
 def test_settings_come_from_the_configuration() -> None:
