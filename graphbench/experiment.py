@@ -14,7 +14,8 @@ from rich.console import Console
 
 from graphbench.config import Config
 from graphbench.errors import UserError
-from graphbench.factory.data import encode, read_data
+from graphbench.factory.data import read_data
+from graphbench.factory.split_data import shared_data
 from graphbench.factory.training import build_fabric
 from graphbench.preflight import Checked, check
 from graphbench.run_inputs import RunInputs, run_inputs
@@ -97,14 +98,14 @@ def _train(
     for notice in config.notices:
         logger.info(notice)
     data = read_data(config) if checked.data is None else checked.data
-    encoded = functools.cache(lambda: encode(config, data, logger.info))  # for the first run that needs it, and shared
+    shared = functools.cache(lambda: shared_data(config, data, logger.info))  # made for the first run that needs it
     all_inputs = [run_inputs(config, data, planned) for planned in checked.runs]
     if not overwrite:
         for inputs in all_inputs:
             checked.directory(inputs.run).refuse_another(inputs.identity)
     _hint_at_splits(config, all_inputs)
     number = len(all_inputs) if together else 1
-    group = RunGroup(checked, encoded, overwrite, reporters, number, stop)
+    group = RunGroup(checked, shared, overwrite, reporters, number, stop)
     if number > 1:
         _run_together(all_inputs, group, fabric)
     scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same

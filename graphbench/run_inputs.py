@@ -14,9 +14,9 @@ from graphbench.data.split_protocols import SplitMode
 from graphbench.data.splits import Splits
 from graphbench.data.store_tensors import digest
 from graphbench.errors import UserError
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import data_of_split
+from graphbench.factory.data import build_splits, read_data
 from graphbench.factory.pretrained import run_configuration
+from graphbench.factory.split_data import data_of_split, shared_data
 from graphbench.preflight import declared_identity
 from graphbench.runs.data_facts import DataFacts, PretrainedFacts
 from graphbench.runs.identity import WEIGHTS, RunIdentity, described
@@ -103,10 +103,11 @@ class FinishedRun:
         """The data as its model reads them: with encodings, and without the links of validation and test.
 
         Args:
-            loaded: the data with encodings, where somebody has them; None: they are computed, or read from the cache.
+            loaded: what runs share (:func:`~graphbench.factory.split_data.shared_data`), where somebody has it; None:
+                encodings are computed, or read from the cache.
         """
-        encoded = encode(self.config, self.raw) if loaded is None else loaded
-        return data_of_split(self.config, encoded, self.splits)
+        shared = shared_data(self.config, self.raw) if loaded is None else loaded
+        return data_of_split(self.config, shared, self.splits)
 
 
 def read_finished(path: Path) -> FinishedRun:

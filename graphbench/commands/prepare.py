@@ -33,6 +33,7 @@ from graphbench.exit_codes import exit_codes
 from graphbench.sweeps import launchers
 
 if TYPE_CHECKING:
+    from graphbench.config import Config
     from graphbench.data.builder import LoadedDataset
     from graphbench.sweeps.launchers import LaunchOptions
 
@@ -58,6 +59,7 @@ def prepare(
     from graphbench.data.builder import read
     from graphbench.data.files.roots import Roots
     from graphbench.factory.data import encode, encode_shards, read_data
+    from graphbench.factory.split_data import hides_links
     from graphbench.factory.transforms import build_transforms
 
     file = shipped.configuration(name)
@@ -65,6 +67,9 @@ def prepare(
         overrides = ["dataset.dir", folder] if folder else []
         config = load_config(file, overrides)
         loaded = read_data(config)
+        if hides_links(loaded.card):
+            _encode_splits(config, loaded, count)
+            return loaded, list(build_transforms(config))
         if launch.is_given:
             from graphbench.sweeps.shards import compute_shards
 
@@ -81,6 +86,25 @@ def prepare(
     kind = registry.lookup(registry.DATASETS, family)
     roots = Roots.from_environment(folder or SCHEMA["dataset.dir"].default)
     return read(registry.construct(kind, {"name": own}), roots), []
+
+
+def _encode_splits(config: Config, loaded: LoadedDataset, shards: int) -> None:
+    """Computes the encodings of a graph once per planned split, without the links that it asks about.
+
+    Raises:
+        UserError: in shards, which are parts of the graphs of a data set.
+    """
+    from graphbench.factory.data import build_splits
+    from graphbench.factory.split_data import data_of_split
+    from graphbench.runs.planned import planned_runs
+
+    if shards:
+        raise UserError(
+            f"--shards cuts a data set into parts of its graphs; {loaded.card.name} is one graph, whose encodings are "
+            "computed for every split. Leave it out."
+        )
+    for run in planned_runs(config, 1):
+        data_of_split(config, loaded, build_splits(config, loaded, run.seed, run.split_index), logger.info)
 
 
 def _launch_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> LaunchOptions:

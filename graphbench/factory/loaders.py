@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import torch
 
 from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.config import Config
-from graphbench.contract import ReadsTargets
 from graphbench.data.builder import LoadedDataset
-from graphbench.data.loading.hidden_pairs import without_hidden_pairs
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.large_loaders import build_large_loader, check_blockwise
-from graphbench.factory.layers import model_class
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.transforms import batch_transform, build_transforms
 from graphbench.models.contract import Model
 from graphbench.structures import DataInfo, DataLoaders
-from graphbench.structures.known_targets import KNOWN
 
 if TYPE_CHECKING:
     from graphbench.train.fabric import Fabric
@@ -102,7 +95,7 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
 
     Args:
         config: a loaded configuration.
-        loaded: the data, with encodings, see :func:`data_of_split`.
+        loaded: the data, with encodings, see :func:`~graphbench.factory.split_data.data_of_split`.
         splits: splits of this run.
         seed: seed of the shuffling, together with the epoch.
         fabric: device of the batches, number of processes and rank of this one.
@@ -128,37 +121,3 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
                 batch_transform=batch_transform(config),
             )
     return build_large_loader(config, loaded, splits, process)
-
-
-def data_of_split(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
-    """The data as all batches of a run have it: targets that the model reads, no edge that is an answer.
-
-    Args:
-        config: a loaded configuration.
-        loaded: the data, with encodings.
-        splits: splits of the run.
-
-    Raises:
-        UserError: encodings were computed with edges that validation or test ask about.
-    """
-    loaded = with_known_targets(config, loaded, splits)
-    if not (loaded.card.transductive and loaded.card.task == "link_pred"):
-        return loaded
-    with config_errors(config, "dataset.node_encoder_name", "gt.layer_type"):
-        return replace(loaded, store=without_hidden_pairs(loaded.store, splits))
-
-
-def with_known_targets(config: Config, loaded: LoadedDataset, splits: Splits) -> LoadedDataset:
-    """The data as the model of a run reads it: where it reads targets of training nodes, a column names these.
-
-    Args:
-        config: a loaded configuration.
-        loaded: the data, with encodings.
-        splits: splits of the run.
-    """
-    store, model = loaded.store, model_class(config)
-    if not (issubclass(model, ReadsTargets) and loaded.card.transductive and store.y_level == "node"):
-        return loaded
-    known = torch.zeros(store.num_nodes, dtype=torch.bool)
-    known[splits.train] = True
-    return replace(loaded, store=store.replace(pe={**store.pe, KNOWN: known}))

@@ -11,10 +11,11 @@ from torch.optim import Optimizer
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits
-from graphbench.factory.data import build_splits, encode, read_data
-from graphbench.factory.loaders import build_loaders, data_of_split
+from graphbench.factory.data import build_splits, read_data
+from graphbench.factory.loaders import build_loaders
 from graphbench.factory.model import build_model
 from graphbench.factory.pretrained import Pretrained, load_pretrained
+from graphbench.factory.split_data import data_of_split, shared_data
 from graphbench.factory.task import build_task
 from graphbench.factory.training import build_fabric, build_optimizer
 from graphbench.structures import DataInfo, DataLoaders
@@ -67,7 +68,7 @@ def build_parts(
     """
     fabric = build_fabric(config)
     fabric.launch()
-    loaded = encode(config, read(config))
+    loaded = shared_data(config, read(config))
     parts = assemble(config, fabric, loaded, build_splits(config, loaded, seed), seed)
     parts.model.to(fabric.device)
     return parts
@@ -81,7 +82,7 @@ def assemble(
     Args:
         config: configuration of the training.
         fabric: launched.
-        loaded: the data with encodings.
+        loaded: data from :func:`~graphbench.factory.split_data.shared_data`.
         splits: splits of the seed.
         seed: seed of batches and parameters.
         run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from graphbench.errors import UserError
-from graphbench.factory.data import encode
+from graphbench.factory.split_data import shared_data
 from graphbench.predict.predictions import Predictions
 from graphbench.run_inputs import read_finished
 
@@ -57,7 +57,7 @@ def held_out(trained: TrainedModel) -> HeldOut:
             f"Only {len(common)} of a run's {most} validation examples validate all {len(finished)} runs: "
             "name one run, or graphs with targets; runs of one dataset.split_seed have all of them in common."
         )
-    transductive, loaded = first.raw.card.transductive, encode(first.config, first.raw)
+    transductive, loaded = first.raw.card.transductive, shared_data(first.config, first.raw)
     graphs = None if transductive else common.tolist()
     parts = []
     for run, folder, model in zip(finished, trained.folders, trained.models, strict=True):

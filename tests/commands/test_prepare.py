@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.commands.prepare import main
 from graphbench.sweeps.progress import SweepProgress
@@ -53,6 +54,31 @@ def test_encodings_are_computed_once_and_found_by_the_next_start(
     assert "computing" not in caplog.text
     assert main([_tiny(tmp_path, "other.yaml", "posenc_LapPE: {eigen: {max_freqs: 3}}\n")]) == 0
     assert "computing LapPE of 10 graphs" in caplog.text
+
+
+LINKS = """
+dataset: {{format: custom, name: links, task: link_pred, task_type: classification, transductive: true,
+          split_mode: random, split: [0.6, 0.2, 0.2], custom: {{path: links.pt}}, node_encoder: true,
+          node_encoder_name: LinearNode+LapPE, edge_encoder: false, dir: {data}}}
+posenc_LapPE: {{enable: true, model: DeepSet, dim_pe: 2, eigen: {{max_freqs: 2}}}}
+gt: {{layer_type: GCN, dim_hidden: 8}}
+gnn: {{head: link_pred, dim_inner: 8}}
+"""
+
+
+def test_encodings_of_links_are_those_of_a_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    ring = torch.stack([torch.arange(12), torch.arange(1, 13) % 12])
+    torch.save({"x": torch.ones(12, 1), "edge_index": torch.cat([ring, ring.flip(0)], 1)}, tmp_path / "links.pt")
+    Path("links.yaml").write_text(LINKS.format(data=tmp_path / "data"))
+    for told in ("computing LapPE of 1 graphs, 12 nodes", ""):
+        caplog.clear()
+        assert main(["links.yaml"]) == 0
+        assert "encodings: LapPE; ready after" in capsys.readouterr().out
+        assert told in caplog.text if told else "computing" not in caplog.text
+    assert main(["links.yaml", "--shards", "2"]) == 2
+    assert "links is one graph, whose encodings are computed for every split" in capsys.readouterr().err
 
 
 def test_encodings_in_shards(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 import torch
 
 import graphbench
+from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
+from graphbench.factory.data import encode, read_data
 from graphbench.factory.parts import Parts, build_parts
+from graphbench.factory.split_data import data_of_split
 
 NODES = 40
 
@@ -50,14 +54,42 @@ def test_links_of_validation_and_test_are_in_no_batch(tmp_path: Path, sampler: s
     assert parts.info.degree_histogram == tuple(torch.bincount(degree).tolist())  # of what is left
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dataset.node_encoder_name": "LinearNode+LapPE", "posenc_LapPE.enable": True, "posenc_LapPE.dim_pe": 2},
-        {"gt.layer_type": "GCN+Gradformer"},
-    ],
-    ids=["an encoding", "distances"],
-)
-def test_what_was_computed_with_them_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="asked about in validation or test, and the encodings of the nodes were"):
-        _built(tmp_path, changes)
+ENCODED = [
+    {
+        "dataset.node_encoder_name": "LinearNode+RWSE",
+        "posenc_RWSE.enable": True,
+        "posenc_RWSE.model": "Linear",
+        "posenc_RWSE.dim_pe": 4,
+        "posenc_RWSE.kernel.times": [2, 3, 4],
+    },
+    {"gt.layer_type": "GCN+Gradformer"},
+]
+
+
+@pytest.mark.parametrize("changes", ENCODED, ids=["an encoding", "distances"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_encodings_are_those_of_the_graph_without_them(tmp_path: Path, changes: dict[str, Any], seed: int) -> None:
+    parts = _built(tmp_path, {**changes, "dataset.split_seed": seed})
+    found, whole = parts.loaded.store, read_data(parts.config)
+    ends = {frozenset(pair) for pair in found.edge_index.T.tolist()}
+    kept = torch.tensor([frozenset(pair) in ends for pair in whole.store.edge_index.T.tolist()])
+    edges = whole.store.edge_index[:, kept]
+    bare = whole.store.replace(edge_index=edges, edge_ptr=torch.tensor([0, edges.shape[1]]))
+    left, shown = (_computed(encode(parts.config, replace(whole, store=store)).store) for store in (bare, whole.store))
+    computed = _computed(found)
+    assert computed.keys() == left.keys()
+    assert all(torch.equal(computed[name], left[name]) for name in computed)
+    assert not all(torch.equal(computed[name], shown[name]) for name in computed)
+
+
+def _computed(store: GraphStore) -> dict[str, torch.Tensor]:
+    assert store.pe or store.pairs is not None
+    return {**store.pe, **({} if store.pairs is None else {"pairs": store.pairs})}
+
+
+def test_encodings_in_the_data_were_computed_with_them(tmp_path: Path) -> None:
+    parts = _built(tmp_path, {})
+    whole = read_data(parts.config)
+    encoded = replace(whole, store=whole.store.replace(pe={"own": torch.ones(NODES, 1)}))
+    with pytest.raises(UserError, match="asked about in validation or test, and encodings in the data were"):
+        data_of_split(parts.config, encoded, parts.splits)

@@ -329,11 +329,12 @@ def test_a_model_that_reads_targets_of_training_nodes_reads_them_in_predictions_
 LINKS = "dataset.task link_pred gnn.head link_pred"
 
 
+@pytest.mark.parametrize("encoded", ["", "posenc_LapPE.enable True dataset.node_encoder_name LinearNode+LapPE"])
 def test_links_of_one_graph_are_learned_and_predicted_without_those_that_are_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, encoded: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = _one_graph(tmp_path, *LINKS.split())
+    run = _one_graph(tmp_path, *f"{LINKS} {encoded}".split())
     model = graphbench.load_run(run)
     record = RunRecord.read(Path(run, "record.json"))
     for part in ("val", "test"):
@@ -352,12 +353,6 @@ def test_links_of_one_graph_are_learned_and_predicted_without_those_that_are_ask
     assert re.search(r"[12] of the 2 pairs that are asked about are edges of their graphs: the model sees", caplog.text)
     with pytest.raises(UserError, match="the graphs ask about no pairs of nodes"):
         model.predict([graph])
-
-
-def test_encodings_of_links_that_are_asked_about_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="asked about in validation or test, and the encodings of the nodes were"):
-        _one_graph(tmp_path, *f"{LINKS} posenc_LapPE.enable True dataset.node_encoder_name LinearNode+LapPE".split())
 
 
 def test_a_split_of_one_graph_is_some_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
         The store itself where there are none, as in published link data sets, whose graphs consist of training edges.
 
     Raises:
-        ValueError: there are some, and encodings were computed with them.
+        ValueError: there are some, and the store has numbers that were computed with them.
     """
     asked = store.gather(range(store.num_graphs))
     pairs = asked.edge_sets["label"].index[:, torch.cat([splits.val, splits.test])]
@@ -30,9 +30,8 @@ def without_hidden_pairs(store: GraphStore, splits: Splits) -> GraphStore:
     computed = (store.pe, store.edge_pe, store.pair_pe, store.computed, store.pairs is not None, store.hops is not None)
     if any(computed):
         raise ValueError(
-            f"{int(seen.sum())} edges of the graph are asked about in validation or test, and the encodings of "
-            "the nodes were computed with them; leave those edges out of the data, or use no encodings. Hops alone can "
-            "be measured without them (dataset.distances batch)"
+            f"{int(seen.sum())} edges of the graph are asked about in validation or test, and encodings in the data "
+            "were computed with them; leave the edges or the encodings out of the data"
         )
     kept = ~seen
     return store.replace(

@@ -65,7 +65,7 @@ def test_pairs_of_validation_and_test_are_no_edges():
         assert not edges & forbidden
         ends = store.edge_index.T[batch.edge_attr[:, 0].long()].long()
         assert torch.equal(nodes[batch.edge_index].T, ends), "attributes stay with their edges"
-    with pytest.raises(ValueError, match="encodings of the nodes were computed with them"):
+    with pytest.raises(ValueError, match="encodings in the data were computed with them"):
         without_hidden_pairs(store, SPLITS)
 
 
