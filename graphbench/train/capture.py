@@ -18,7 +18,7 @@ from graphbench.train.distributed import gather_known
 from graphbench.train.fabric import Fabric
 from graphbench.train.forward import Predictor
 from graphbench.train.gradient_exchange import GradientExchange
-from graphbench.train.recording import Snapshot
+from graphbench.train.recording import CaptureFailed, Snapshot, give_up
 from graphbench.train.settings import TrainerSettings
 from graphbench.train.step_graph import CudaStepGraphs, StepGraphs
 from graphbench.train.step_runner import StepRunner
@@ -85,7 +85,12 @@ class Capture:
         if self.settings.capture == "never":
             return None
         if self.graphs is None and self.fabric.device.type == "cuda":
-            return CudaStepGraphs(self.fabric.device)
+            try:
+                return CudaStepGraphs(self.fabric.device)
+            except RuntimeError as error:  # many trainings take turns
+                required = self.settings.capture == "always"
+                give_up(CaptureFailed(str(error)), "a step", "training step by step", required)
+                return None
         return self.graphs
 
     def _obstacle(self) -> str | None:
@@ -110,6 +115,7 @@ class Capture:
 
     def _obstacle_of_steps(self) -> str | None:
         """Reason why steps are not captured; None where they can be."""
-        if not isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS):
-            return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host"
+        fused = all(group.get("fused") for group in self.optimizer.param_groups)
+        if not (isinstance(self.optimizer, CAPTURABLE_OPTIMIZERS) and fused):
+            return f"the optimizer {type(self.optimizer).__name__} keeps numbers on the host (fused=True is not set)"
         return None

@@ -71,9 +71,10 @@ class Precision:
         return {} if self._scaler is None else self._scaler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores :meth:`state_dict`."""
+        """Restores :meth:`state_dict`, between two steps: one that was broken off is forgotten."""
         if self._scaler is not None:
             self._scaler.load_state_dict(state)
+            self._scaler._per_optimizer_states.clear()
 
 
 @contextmanager

@@ -11,24 +11,35 @@ import numpy as np
 import torch
 
 
-def random_state() -> dict[str, Any]:
-    """The states of all global random generators, as tensors and plain numbers."""
+def random_state(device: torch.device) -> dict[str, Any]:
+    """The states of the global random generators, as tensors and plain numbers.
+
+    Args:
+        device: device of the training; of several GPUs the generator of this one belongs to it.
+    """
     numpy_state: Any = np.random.get_state()  # noqa: NPY002  libraries draw from the global generator
     name, keys, *rest = numpy_state
     return {
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "numpy": [name, torch.from_numpy(keys.astype(np.int64)), *rest],
         "python": random.getstate(),
     }
 
 
-def set_random_state(state: dict[str, Any]) -> None:
-    """Inverse of :func:`random_state`."""
+def set_random_state(state: dict[str, Any], device: torch.device) -> None:
+    """Inverse of :func:`random_state`; the device may be another one than it was.
+
+    Args:
+        state: result of :func:`random_state`.
+        device: device of the training now.
+    """
     torch.set_rng_state(state["torch"])
-    if state["cuda"] and torch.cuda.is_available():  # another number of them may be visible now
-        for index, of_device in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
-            torch.cuda.set_rng_state(of_device, index)
+    of_device = state["cuda"]
+    if isinstance(of_device, list):  # of all devices, in checkpoints of older versions
+        of_device = of_device[device.index or 0] if len(of_device) > (device.index or 0) else None
+    if of_device is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(of_device, device)
     name, keys, *rest = state["numpy"]
     np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     version, numbers, gauss = state["python"]

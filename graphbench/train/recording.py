@@ -8,10 +8,12 @@ numbers.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -138,7 +140,8 @@ class Snapshot:
         self._adds_gradients = adds_gradients
         self.tensors = [tensor.detach().clone() for tensor in _tensors(model)]
         self._moments = {key: tensor.clone() for key, tensor in _moments(optimizer)}
-        self._random = random_state()
+        self._device = next((each.device for each in model.parameters()), torch.device("cpu"))
+        self._random = random_state(self._device)
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -154,7 +157,7 @@ class Snapshot:
             gradient.copy_(value)
         if self._precision is not None:
             self._precision.load_state_dict(self._scale)
-        set_random_state(self._random)
+        set_random_state(self._random, self._device)
 
     def forget_gradients(self) -> None:
         """Drops gradients in a graph's memory: work without it must not add to them."""
@@ -214,6 +217,7 @@ def record(
             before.forget_gradients()
             with work.batch.disturbed(work.tally.beyond):
                 _disturb(before.model)
+                _reseed_host()
                 graph.capture(work.run)
         before.restore()
         _wipe(work.output)
@@ -234,6 +238,13 @@ def _disturb(model: nn.Module) -> None:
     """Other parameters while work is recorded: what is left over from then shows in a replay."""
     for parameter in model.parameters():
         parameter.mul_(0.5)
+
+
+def _reseed_host() -> None:
+    """Other random numbers of the host while work is recorded: a replay does not draw them anew."""
+    torch.default_generator.manual_seed(random.getrandbits(62))
+    np.random.seed(random.getrandbits(32))  # noqa: NPY002  what a user's part draws from
+    random.seed(random.getrandbits(62))
 
 
 def _wipe(output: StepOutput) -> None:

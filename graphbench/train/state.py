@@ -55,7 +55,7 @@ def pack(
     state: TrainerState, fabric: Fabric, model: nn.Module, optimizer: Optimizer, schedule: Schedule, history: History
 ) -> dict[str, Any]:
     """The content of a checkpoint: tensors, numbers, text and containers of them. Called by all processes."""
-    of_process = {"random": random_state(), "tally": state.buffer.state_dict()}
+    of_process = {"random": random_state(fabric.device), "tally": state.buffer.state_dict()}
     return {
         "epoch": state.epoch,
         "batches_done": state.batches_done,
@@ -113,7 +113,7 @@ def unpack(
     fabric.precision.load_state_dict(content["precision"])
     history.restore(content["history"])
     of_process = content["processes"][fabric.global_rank]
-    set_random_state(of_process["random"])
+    set_random_state(of_process["random"], fabric.device)
     return TrainerState(
         epoch=content["epoch"],
         batches_done=content["batches_done"],

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from graphbench.structures.side_stream import SIDE_STREAMS, side_streams_of
+from graphbench.train.own_streams import own_streams
 
 
 @functools.cache
@@ -128,11 +129,14 @@ class CudaStepGraphs(StepGraphs):
 
     Args:
         device: device of all work.
+
+    Raises:
+        RuntimeError: other trainings of the process have all streams of the device.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream, *self._sides = (torch.cuda.Stream(device) for _ in range(1 + SIDE_STREAMS))
+        self._stream, *self._sides = own_streams(device, 1 + SIDE_STREAMS)
         self._together: weakref.ref[_Together] | None = None
 
     def new(self) -> StepGraph:

@@ -85,7 +85,8 @@ class _Training:
         self._generators = OwnGenerators(device)
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)
+            # PyTorch has two sets of streams, by priority: recordings have the other one for themselves.
+            self._stream = torch.cuda.Stream(device, priority=-1)
             self._stream.wait_stream(torch.cuda.current_stream(device))
 
     def turn(self) -> bool:

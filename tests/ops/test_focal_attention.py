@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from graphbench.ops.focal_attention import Relation, cpu, focal_attention, lists
 from graphbench.ops.softmax_attention import softmax_attention
 from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 from tests.ops.ragged_inputs import assert_same, assert_within_budget, normal
+from tests.second_device import DEVICE, second_device
 
 SIZES = {
     "mixed": [3, 0, 1, 2, 17, 18, 7, 7, 1],
@@ -131,6 +133,30 @@ def test_lists_equal_blocks(sizes: list[int], reach: int | tuple[int, ...], monk
     found, expected = (call(ragged, hops, index[keep], backend, max_hops=reach) for backend in ("cpu", "reference"))
     assert_same(found, blocks, inputs[:3])
     assert_same(found, expected, of_lists)  # whose second relation reads the index backwards, so not as in blocks
+
+
+@pytest.mark.parametrize("where", ["cpu", "second device"])
+def test_dropout_of_lists_is_the_same_in_both_passes(where: str) -> None:
+    """The output is linear in the values, <g, out(v)> = <grad v, v>; on a device the mask is drawn there."""
+    sizes = [20, 3]
+    hops, _ = listed(rings(sizes), 2)
+    q, k, v = (normal(23, 3, width).detach().float() for width in (5, 5, 4))
+    elsewhere = where != "cpu"
+    with second_device() if elsewhere else nullcontext() as waits:
+        device = DEVICE if elsewhere else torch.device("cpu")
+        near, ragged = hops.to(device), Ragged.from_sizes(sizes, device)
+        q, k, rows = q.to(device), k.to(device), v.to(device).requires_grad_()
+        backend = "auto" if elsewhere else "cpu"
+        whole = focal_attention(q, k, rows, ragged, near, 2, backend=backend)
+        before = len(waits or ())
+        out = focal_attention(q, k, rows, ragged, near, 2, dropout_p=0.5, backend=backend)
+        assert len(waits or ()) == before, "the host waited, or drew the mask"
+        g = torch.randn(out.shape).to(device)
+        [grad] = torch.autograd.grad(out, rows, g)
+        torch.testing.assert_close((grad * rows).sum().cpu(), (g * out).sum().cpu(), rtol=1e-4, atol=1e-4)
+        other = focal_attention(q, k, rows, ragged, near, 2, dropout_p=0.5, backend=backend)
+        assert not torch.allclose(out.cpu(), other.cpu()), "another mask at the next call"
+        assert not torch.allclose(out.cpu(), whole.cpu())
 
 
 def test_saturated_rows_of_lists_have_no_gradient() -> None:

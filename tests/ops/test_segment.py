@@ -179,3 +179,17 @@ def test_bags_of_any_length(weighted: bool, dtype: torch.dtype) -> None:
     stored = torch.finfo(dtype).eps * exact.abs()
     assert out.dtype == dtype
     assert ((out.double() - exact).abs() <= rounding + stored).all()
+
+
+def test_no_bags() -> None:
+    none = torch.zeros(0, dtype=torch.int64, device=DEVICE)
+    rows = torch.ones(3, 4, device=DEVICE)
+    assert bag_sum(rows, none, torch.zeros(1, dtype=torch.int64, device=DEVICE), backend=BACKEND).shape == (0, 4)
+
+
+def test_more_columns_than_a_launch_has_programs_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ptr, index = torch.tensor([0, 2, 3], device=DEVICE), torch.tensor([1, 0, 1], device=DEVICE)
+    rows = torch.randn(2, 200, device=DEVICE)
+    expected = bag_sum(rows, index, ptr, backend=BACKEND)
+    monkeypatch.setattr("graphbench.ops.segment.gpu.MOST_PROGRAMS", 1)
+    torch.testing.assert_close(bag_sum(rows, index, ptr, backend=BACKEND), expected)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -229,6 +232,40 @@ def test_everything_is_recorded_before_the_first_epoch(
         run.run()
     assert recorded[0] == len(made) > 3
     assert not [record.message for record in caplog.records if "capturing" in record.message]
+
+
+class OnHost(GatedGCNBlock):
+    """Scales by a number that the host draws, in spite of its promise: a graph would keep one for good."""
+
+    capturable = True
+    draw: ClassVar[Callable[[], float]]
+
+    def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> tuple[Tensor, Tensor | None, GraphBatch]:
+        h, e, batch = super().forward(h, e, batch)
+        return h * (0.5 + type(self).draw()), e, batch
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.random, lambda: float(torch.rand(()))])
+def test_a_number_drawn_on_the_host_is_noticed(
+    draw: Callable[[], float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OnHost, "draw", staticmethod(draw), raising=False)
+    with second_device():
+        run = trainer(tmp_path, "train.capture", "always", graphs=step_graphs(), plugin=OnHost)
+        with pytest.raises(UserError, match="could not be captured: a replay is not the work itself"):
+            run.run()
+
+
+def test_an_optimizer_whose_steps_are_counted_on_the_host_is_not_captured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's subclass of one that PyTorch has, which is not fused unless it says so."""
+    own: Any = type("Own", (torch.optim.Adam,), {})
+    monkeypatch.setitem(globals(), "build_optimizer", lambda _, model: own(model.parameters(), lr=0.01, foreach=False))
+    with second_device(), caplog.at_level(logging.INFO, logger="graphbench"):
+        trainer(tmp_path, "optim.max_epoch", "1", graphs=step_graphs()).run()
+    [told] = [record.message for record in caplog.records if "capturing" in record.message]
+    assert told.endswith("the optimizer Own keeps numbers on the host (fused=True is not set)")
 
 
 class PluginLayer(GatedGCNBlock):

@@ -12,30 +12,40 @@ import torch
 from graphbench.train.random_state import random_state, set_random_state
 from graphbench.train.seeding import seed_everything
 
+CPU = torch.device("cpu")
+
 
 def test_random_states_come_back() -> None:
     np.random.standard_normal()  # leaves a second value in store  # noqa: NPY002
     random.gauss(0, 1)
-    state = random_state()
+    state = random_state(CPU)
 
     def draw() -> list[float]:
         return [torch.rand(1).item(), np.random.standard_normal(), random.gauss(0, 1), random.random()]  # noqa: NPY002
 
     first = draw()
-    set_random_state(state)
+    set_random_state(state, CPU)
     assert draw() == first
 
 
-@pytest.mark.parametrize("visible", [1, 2, 3])
-def test_devices_that_are_there_go_on_whatever_their_number_was(visible: int) -> None:
-    of_two = random_state() | {"cuda": [torch.zeros(16, dtype=torch.uint8), torch.ones(16, dtype=torch.uint8)]}
+@pytest.mark.parametrize("kept", ["one state", "a list of two devices"])
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_training_goes_on_with_the_state_of_its_device(kept: str, index: int) -> None:
+    device, other = torch.device("cuda", index), torch.device("cuda", 1 - index)
+    states = {0: torch.zeros(16, dtype=torch.uint8), 1: torch.ones(16, dtype=torch.uint8)}
     with (
-        mock.patch("torch.cuda.is_available", return_value=True),
-        mock.patch("torch.cuda.device_count", return_value=visible),
+        mock.patch("torch.cuda.get_rng_state", side_effect=lambda asked: states[asked.index]),
         mock.patch("torch.cuda.set_rng_state") as put_back,
     ):
-        set_random_state(of_two)
-    assert [call.args[1] for call in put_back.call_args_list] == list(range(min(visible, 2)))
+        state = random_state(device)
+        if kept != "one state":
+            set_random_state(state | {"cuda": list(states.values())}, device)
+            put_back.assert_called_once_with(states[index], device)
+            return
+        set_random_state(state, other)
+        put_back.assert_called_once_with(states[index], other)
+        set_random_state(state, torch.device("cpu"))
+        put_back.assert_called_once()
 
 
 def test_processes_of_one_run_draw_other_numbers_and_the_first_those_of_one_process() -> None:

@@ -124,11 +124,13 @@ class _Call:
         return [_Tables(kind, *tables[3 * n : 3 * n + 3]) for n, kind in enumerate(self.kinds)]
 
     def mask(self, like: Tensor) -> tuple[Tensor | None, float]:
-        """Mask of kept weights (None for all) and their scale."""
+        """Mask of kept weights (None for all) and their scale: by the seed on a CPU, else drawn on the device."""
         if not self.p:
             return None, 1.0
-        keep = RandomKeep(self.p, self.seed)
-        return keep.fill_(torch.empty_like(like, device="cpu")).to(like.device, non_blocking=True), keep.scale
+        if like.is_cpu:
+            keep = RandomKeep(self.p, self.seed)
+            return keep.fill_(torch.empty_like(like)), keep.scale
+        return torch.empty_like(like).bernoulli_(1 - self.p), 1 / (1 - self.p) if self.p < 1 else 0.0
 
     def of_kind(self, x_NTH: Tensor, kind: Tensor) -> Tensor:
         """(P, H): for every pair what its row has for its kind."""
@@ -162,13 +164,15 @@ class _Attention(torch.autograd.Function):
         weight_PH = score_PH.sub_(top_NH.index_select(0, pairs.row)).exp_()
         total_NH = torch.segment_reduce(weight_PH, "sum", offsets=ptr, unsafe=True)
         weight_PH.div_(total_NH.index_select(0, pairs.row))
-        mask, factor = call.mask(weight_PH)
+        mask, ctx.factor = call.mask(weight_PH)
+        # The CPU makes its mask again; what a device drew is kept.
+        ctx.mask = None if mask is None or mask.is_cpu else mask.bool()
         kept_PH = weight_PH if mask is None else mask.mul_(weight_PH)
         out = weighted(v, kept_PH, pairs.by_row)
         for kind, _, _, value in call.relations(tables):
             if value is not None:
                 out += torch.einsum("nth,the->nhe", call.sum_by_kind(kept_PH, kind, len(value)), value)
-        out.mul_(factor)
+        out.mul_(ctx.factor)
         ctx.call = call
         ctx.save_for_backward(q, k, v, weight_PH, *tables)
         return out
@@ -179,9 +183,9 @@ class _Attention(torch.autograd.Function):
         q, k, v, weight_PH, *tables = ctx.saved_tensors
         call: _Call = ctx.call
         pairs, scale = call.pairs, q.shape[2] ** -0.5
-        mask, factor = call.mask(weight_PH)
+        mask = call.mask(weight_PH)[0] if ctx.mask is None else ctx.mask.to(weight_PH.dtype)
         kept_PH = weight_PH if mask is None else mask.mul_(weight_PH)
-        grad = grad * factor
+        grad = grad * ctx.factor
         grad_v = weighted(grad, kept_PH, pairs.by_col)
         grad_weight_PH = _products(grad, v, pairs)
         grad_values: list[Tensor | None] = []

@@ -20,6 +20,8 @@ LARGEST = 1024
 ROWS, COLUMNS = 32, 64
 # Rows of a tile of bags, at least and at most, and entries of a tile for every thread.
 FEWEST, MOST, ENTRIES = 4, 64, 16
+# Programs of a launch along its second axis.
+MOST_PROGRAMS = 65_535
 
 
 def segment_sum(x: Tensor, ragged: Ragged) -> Tensor:
@@ -58,13 +60,16 @@ def bag_sum(rows: Tensor, index: Tensor, ptr: Tensor, weight: Tensor | None = No
     if not has_kernels("bag_sum", rows):
         return cpu.bag_sum(rows, index, ptr, weight)
     wide, width = wide_of(rows.dtype), rows.shape[1]
-    out, known = rows.new_empty(len(ptr) - 1, width), bag_constants(width, rows.dtype, len(index) / (len(ptr) - 1))
+    bags = len(ptr) - 1
+    known = bag_constants(width, rows.dtype, len(index) / max(1, bags))
+    spans = -(-width // known["SPAN"])
+    if not bags or spans > MOST_PROGRAMS:
+        return cpu.bag_sum(rows, index, ptr, weight)
+    out = rows.new_empty(bags, width)
     given = loadable(unit_stride(rows), wide)
     factor = given if weight is None else loadable(weight.contiguous(), wide)
     with torch.cuda.device_of(rows):
-        sum_bag[len(out), -(-width // known["SPAN"])](
-            given, index, ptr, factor, out, given.stride(0), WEIGHTED=weight is not None, **known
-        )
+        sum_bag[bags, spans](given, index, ptr, factor, out, given.stride(0), WEIGHTED=weight is not None, **known)
     return out
 
 

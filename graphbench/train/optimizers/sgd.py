@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from graphbench.registry import FromContext, register
 from graphbench.train.eager_optimizer import eager
@@ -30,3 +31,17 @@ class SGD(torch.optim.SGD):
         momentum: FromContext[float] = 0.9,
     ) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay, momentum=momentum, fused=True)
+        self.register_step_pre_hook(_begin_momentum)
+
+
+def _begin_momentum(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    """Momentum begins at 0.
+
+    PyTorch's fused step begins with memory that it has not written, and leaves it so where a scaled gradient of float16
+    is not finite.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            state = optimizer.state[parameter]
+            if parameter.grad is not None and state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
