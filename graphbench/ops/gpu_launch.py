@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -139,6 +140,37 @@ def constants_of(
         "ROWS": rows,
         "ACC": triton_type(wide_of(dtype)),
         "num_warps": warps,
+        "enable_fp_fusion": True,
+    }
+
+
+def attention_constants(q: Tensor, v: Tensor, ragged: Ragged, p: float, parts: int) -> dict[str, Any]:
+    """Constants of kernels over all pairs of rows of a graph, known when they are compiled.
+
+    Args:
+        q: (N, H, d) queries.
+        v: (N, H, e) values.
+        ragged: the partition of the rows.
+        p: probability of dropping a weight.
+        parts: number of matrices that the rows of q, k and v are parts of, see :func:`parts_of`.
+    """
+    rows, keys, warps = attention_block(q, v, ragged)
+    return {
+        "SCALE": 1.0 / math.sqrt(q.shape[2]),
+        "P": float(p),
+        "KEEP": 1.0 / (1.0 - p),
+        "HEADS": q.shape[1],
+        "PARTS": parts,
+        "D": q.shape[2],
+        "E": v.shape[2],
+        "SPAN_D": span_of(q.shape[2]),
+        "SPAN_E": span_of(v.shape[2]),
+        "ROWS": rows,
+        "KEYS": keys,
+        "DOT": product_type(v.dtype),
+        "ACC": triton_type(wide_of(v.dtype)),
+        "num_warps": warps,
+        "num_stages": 1,
         "enable_fp_fusion": True,
     }
 

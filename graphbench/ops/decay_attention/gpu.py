@@ -5,7 +5,6 @@ Notation: N rows, H heads, T tiles.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -17,17 +16,14 @@ from graphbench.ops.decay_attention.gpu_kernels import decay_attention_backward,
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.gpu_launch import (
     WIDEST,
-    attention_block,
+    attention_constants,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
     output_of,
     parts_of,
-    product_type,
     row_tiles,
-    span_of,
-    triton_type,
     wide_of,
 )
 from graphbench.ops.gpu_shares import summed
@@ -82,13 +78,13 @@ class _Attention(torch.autograd.Function):
         inputs = (qkv, k, v)
         (q, k, v), parts = parts_of(*inputs)
         index = loadable(index.contiguous(), wide_of(v.dtype))
-        rows, keys, constants = _constants(q, v, ragged, index, mask, p, parts)
-        tiles = ragged.derived(row_tiles, rows)
+        constants = _constants(q, v, ragged, index, mask, p, parts)
+        tiles = ragged.derived(row_tiles, constants["ROWS"])
         (out, exact), normalizer = output_of(v), start.new_empty(*q.shape[:2], 2, dtype=wide_of(v.dtype))
         with torch.cuda.device_of(q):
             decay_attention_forward[len(tiles), q.shape[1]](
                 q, k, v, index, start, ragged.ptr, ragged.pair_ptr, tiles, out, exact, normalizer, seed,
-                ROWS=rows, KEYS=keys, **constants,
+                **constants,
             )  # fmt: skip
         ctx.save_for_backward(*inputs, start, exact, normalizer)
         ctx.index, ctx.ragged, ctx.mask, ctx.p, ctx.seed = index, ragged, mask, p, seed
@@ -101,49 +97,29 @@ class _Attention(torch.autograd.Function):
         ragged, grad, gradients = ctx.ragged, grad.contiguous(), empty_parts(*inputs)
         (q, k, v), number = parts_of(*inputs)
         (dq, dk, dv), _ = parts_of(*gradients)
-        rows, keys, constants = _constants(q, v, ragged, ctx.index, ctx.mask, ctx.p, number)
-        tiles = ragged.derived(row_tiles, rows)
+        constants = _constants(q, v, ragged, ctx.index, ctx.mask, ctx.p, number)
+        tiles = ragged.derived(row_tiles, constants["ROWS"])
         parts = normalizer.new_empty(len(tiles), q.shape[1])
         with torch.cuda.device_of(q):
             decay_attention_backward[len(tiles), q.shape[1], 2](
                 q, k, v, ctx.index, start, ragged.ptr, ragged.pair_ptr, tiles, out, grad, normalizer, dq, dk, dv,
-                parts, ctx.seed, ROWS=rows, KEYS=keys, **constants,
+                parts, ctx.seed, **constants,
             )  # fmt: skip
         dstart = summed(parts, [start])[0] if ctx.needs_input_grad[3] else None
         return *gradients, dstart, None, None, None, None, None
 
 
 def _constants(
-    q: Tensor, v: Tensor, ragged: Ragged, index: Tensor, mask: Decay, p: float, parts: int = 1
-) -> tuple[int, int, dict[str, Any]]:
-    """Queries and keys of a tile, and what else is known when a kernel is compiled."""
-    wide = wide_of(v.dtype)
-    rows, keys, warps = attention_block(q, v, ragged)
-    return (
-        rows,
-        keys,
-        {
-            "SCALE": 1.0 / math.sqrt(q.shape[2]),
-            "P": float(p),
-            "KEEP": 1.0 / (1.0 - p),
-            "HEADS": q.shape[1],
-            "PARTS": parts,
-            "D": q.shape[2],
-            "E": v.shape[2],
-            "SPAN_D": span_of(q.shape[2]),
-            "SPAN_E": span_of(v.shape[2]),
-            "DOT": product_type(v.dtype),
-            "ACC": triton_type(wide),
-            "LOG": mask.log_decay,
-            "SLOPE": float(mask.slope),
-            "END": float(mask.end or 0.0),
-            "LINEAR": mask.kind == "linear",
-            "ADDED": mask.mask_on == "probs",
-            "FULL": mask.unreachable == "full",
-            "CLOSED": mask.unreachable == "mask",
-            "HOPS": not index.is_floating_point(),
-            "num_warps": warps,
-            "num_stages": 1,
-            "enable_fp_fusion": True,
-        },
-    )
+    q: Tensor, v: Tensor, ragged: Ragged, index: Tensor, mask: Decay, p: float, parts: int
+) -> dict[str, Any]:
+    """Constants that are known when a kernel is compiled."""
+    return attention_constants(q, v, ragged, p, parts) | {
+        "LOG": mask.log_decay,
+        "SLOPE": float(mask.slope),
+        "END": float(mask.end or 0.0),
+        "LINEAR": mask.kind == "linear",
+        "ADDED": mask.mask_on == "probs",
+        "FULL": mask.unreachable == "full",
+        "CLOSED": mask.unreachable == "mask",
+        "HOPS": not index.is_floating_point(),
+    }

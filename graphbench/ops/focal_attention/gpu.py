@@ -6,7 +6,6 @@ Notation: N rows, H heads, P pairs, T kinds of a relation, d and e widths.
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +18,15 @@ from graphbench.ops.focal_attention.gpu_kernels import focal_attention_backward,
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.ops.gpu_launch import (
     WIDEST,
-    attention_block,
+    attention_constants,
     draw_seed,
     empty_parts,
     has_kernels,
     loadable,
     output_of,
     parts_of,
-    product_type,
     row_tiles,
     span_of,
-    triton_type,
     wide_of,
 )
 from graphbench.structures import Ragged
@@ -130,22 +127,7 @@ class _Launch:
         self, q: Tensor, v: Tensor, term: Tensor | None, bias: Tensor | None, parts: int = 1
     ) -> dict[str, Any]:
         """Constants that are known when a kernel is compiled."""
-        wide = wide_of(v.dtype)
-        rows, keys, warps = attention_block(q, v, self.ragged)
-        return {
-            "SCALE": 1.0 / math.sqrt(q.shape[2]),
-            "P": float(self.p),
-            "KEEP": 1.0 / (1.0 - self.p),
-            "HEADS": q.shape[1],
-            "PARTS": parts,
-            "D": q.shape[2],
-            "E": v.shape[2],
-            "SPAN_D": span_of(q.shape[2]),
-            "SPAN_E": span_of(v.shape[2]),
-            "ROWS": rows,
-            "KEYS": keys,
-            "DOT": product_type(v.dtype),
-            "ACC": triton_type(wide),
+        return attention_constants(q, v, self.ragged, self.p, parts) | {
             "KINDS": self.kinds,
             "SPAN_T": span_of(self.kinds),
             "LIMITED": self.scope.is_limited,
@@ -153,9 +135,6 @@ class _Launch:
             "BIASED": bias is not None,
             "TERM": term is not None,
             "SUMS": self.sums,
-            "num_warps": warps,
-            "num_stages": 1,
-            "enable_fp_fusion": True,
         }
 
 
