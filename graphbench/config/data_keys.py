@@ -16,7 +16,10 @@ DATASET = {
         [0.8, 0.1, 0.1], "sizes of a random split: shares (sum at most 1) or counts; left out: those of its protocol"
     ),
     "train_fraction": Key(
-        1.0, "share of the split's training examples that trains, drawn with the seed of the split; 1: all", minimum=0.0
+        1.0,
+        "share of the split's training examples that trains, drawn with the seed of the split; 1: all",
+        minimum=0.0,
+        maximum=1.0,
     ),
     "split_mode": Key(
         "standard",
@@ -109,7 +112,7 @@ PREP = {
     "exp_count": Key(1, "", inert="Exphormer stores further expanders and reads none of them", minimum=1),
     "add_self_loops": Key(False, "add self loops to node data sets"),
     "add_reverse_edges": Key(True, "make node data sets undirected"),
-    "train_percent": Key(0.6, "share of training nodes in random splits", minimum=0.0),
+    "train_percent": Key(0.6, "share of training nodes in random splits", minimum=0.0, maximum=1.0),
     "layer_edge_indices_dir": Key(None, "", holds=str, optional=True, inert=NO_EFFECT),
     "dist_enable": Key(False, "", inert="distances are computed for the layers that read them"),
     "dist_cutoff": Key(510, "", inert="distances are computed for the layers that read them"),
@@ -126,7 +129,7 @@ _EIGEN = {
 }
 
 _KERNEL = {
-    "kernel.times": Key([], "steps", item=int),
+    "kernel.times": Key([], "steps", item=int, minimum=0),
     "kernel.times_func": Key("", "steps as range(a, b[, c]); parsed, never evaluated"),
 }
 

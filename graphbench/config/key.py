@@ -21,8 +21,8 @@ class Key:
         holds: bool, int, float, str or list; needed only where the default is None.
         allowed: the valid values of a closed list.
         pattern: regular expression of texts that are valid besides.
-        minimum: smallest valid number (included).
-        maximum: largest valid number (included).
+        minimum: smallest valid number (included), in a list of every element.
+        maximum: largest valid number (included), in a list of every element.
         optional: None is valid as well.
         no_limit: infinity is valid, too: it stands for no limit.
         switched_on: number that ``true`` stands for in an integer key, ``false`` being 0; None: neither is valid.

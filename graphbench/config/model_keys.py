@@ -80,7 +80,10 @@ GT = {
     "activation": Key("relu", "", inert="read by ExphormerFullLayer only, which no configuration can reach"),
     "vn_pooling": Key("mean", "", inert=DEAD),
     "pna_degrees": Key(
-        [], "in-degree histogram for layers that scale by degree (PNA here does not); empty: measured", item=int
+        [],
+        "in-degree histogram for layers that scale by degree (PNA here does not); empty: measured",
+        item=int,
+        minimum=0,
     ),
 }
 

@@ -64,7 +64,9 @@ TOP = {
         neutral=True,
     ),
     "name_tag": Key("", "suffix of the run directory and of the run's name", neutral=True),
-    "run_multiple_splits": Key([], "run once per listed split index, seed kept; not together with --repeat", item=int),
+    "run_multiple_splits": Key(
+        [], "run once per listed split index, seed kept; not together with --repeat", item=int, minimum=0
+    ),
     "tensorboard_each_run": Key(False, "write TensorBoard event files", neutral=True),
     "csv_each_run": Key(False, "write metrics.csv beside stats.json", neutral=True),
     "profile": Key(
@@ -155,7 +157,12 @@ TRAIN = {
     ),
     "ckpt_period": Key(100, "epochs between checkpoints (one is written every minute anyway)", minimum=1, neutral=True),
     "enable_ckpt": Key(True, "write checkpoints", neutral=True),
-    "ckpt_best": Key(False, "write a checkpoint at every better epoch, too (while that costs under 2 %)", neutral=True),
+    "ckpt_best": Key(
+        False,
+        "write a checkpoint at every better epoch, too (while that costs under 2 %)",
+        only_with={"train.enable_ckpt": [True]},
+        neutral=True,
+    ),
     "ckpt_clean": Key(True, "", inert="the best and the last checkpoint are kept here", neutral=True),
     "auto_resume": Key(True, "", inert=_RESUMES, neutral=True),
     "epoch_resume": Key(-1, "", inert=_RESUMES, neutral=True),
@@ -175,6 +182,7 @@ TRAIN = {
         [20, 15, 10, 5],
         "neighbours per hop of neighbor and shadow, -1 for all; []: the nodes alone",
         item=int,
+        minimum=-1,
         only_with={"train.sampler": ["neighbor", "shadow"]},
     ),
     "train_parts": Key(
@@ -244,7 +252,7 @@ OPTIM = {
     "scheduler_step": Key(
         "epoch", "the rate changes after every epoch, or before every step", allowed=("epoch", "iteration")
     ),
-    "steps": Key([30, 60, 90], "epochs at which the step schedule decays", item=int),
+    "steps": Key([30, 60, 90], "epochs at which the step schedule decays", item=int, minimum=1),
     "lr_decay": Key(0.1, "factor of the step schedule", minimum=0.0),
     "max_epoch": Key(200, "epochs", minimum=1),
     "batch_accumulation": Key(1, "batches per step; gradients are summed, as in GraphGPS", minimum=1),

@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, Key]] = {
         "eps": Key(
             1e-5, "added to the variance by the BatchNorm of encoders, pre-MP layers and model gnn", minimum=0.0
         ),
-        "mom": Key(0.1, "momentum of their running statistics", minimum=0.0),
+        "mom": Key(0.1, "momentum of their running statistics", minimum=0.0, maximum=1.0),
     },
 }
 

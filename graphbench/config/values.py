@@ -60,12 +60,12 @@ def check(key: Key, value: Any, name: str, where: str) -> Any:
         raise UserError(f"{where}: {name} must be a finite number, received {value}.")
     if kind is int and abs(value) >= 2**63:
         raise UserError(f"{where}: {name} must be below 2^63, received {value}.")
-    if key.minimum is not None and value < key.minimum:
+    if kind is not list and key.minimum is not None and value < key.minimum:
         raise UserError(f"{where}: {name} must be at least {key.minimum:g}, received {value!r}.")
-    if key.maximum is not None and value > key.maximum:
+    if kind is not list and key.maximum is not None and value > key.maximum:
         raise UserError(f"{where}: {name} must be at most {key.maximum:g}, received {value!r}.")
     if key.item is not None:
-        item = Key(None, "", holds=key.item)
+        item = Key(None, "", holds=key.item, minimum=key.minimum, maximum=key.maximum)
         value = [check(item, element, f"{name}[{index}]", where) for index, element in enumerate(value)]
     fits = bool(key.pattern) and re.fullmatch(key.pattern, str(value)) is not None
     if key.allowed is not None and value not in key.allowed and not fits:

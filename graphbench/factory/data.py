@@ -180,8 +180,9 @@ def encode(config: Config, loaded: LoadedDataset, progress: Callable[[str], None
         loaded: data set from :func:`read_data`.
         progress: called with a line of text before something is computed.
     """
-    cache = Roots.from_environment(config.tree.dataset.dir).cache
-    return dataclasses.replace(loaded, store=apply(loaded.store, build_transforms(config), cache, progress))
+    cache, transforms = Roots.from_environment(config.tree.dataset.dir).cache, build_transforms(config)
+    with config_errors(config, "dataset.node_encoder_name", *(f"posenc_{name}" for name in transforms)):
+        return dataclasses.replace(loaded, store=apply(loaded.store, transforms, cache, progress))
 
 
 def encode_shards(

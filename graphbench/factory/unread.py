@@ -14,6 +14,7 @@ from torch import nn
 from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.schema import SCHEMA
+from graphbench.data.split_protocols import SplitMode
 from graphbench.factory.layer_groups import GNN_FIELDS, GROUPS, GT, layer_group
 from graphbench.factory.layers import layers_in_use, model_class, takes_layers
 from graphbench.heads.contract import Head
@@ -63,6 +64,7 @@ def without_effect(config: Config, model: Model) -> Iterator[str]:
         model: what it builds; parameters need no values.
     """
     yield from _unread_with_others(config)
+    yield from _unread_of_splits(config)
     yield from _unread_arguments(config, model)
     yield from _unread_of_layers(config)
     yield from _unread_states(config, model)
@@ -87,6 +89,20 @@ def _unread_with_others(config: Config) -> Iterator[str]:
                 f"{other} {'/'.join(map(str, values))}" if values else other for other, values in key.only_with.items()
             )
             yield f"{config.where(name)}: {name} has no effect with {present}: it is read with {needed}."
+
+
+def _unread_of_splits(config: Config) -> Iterator[str]:
+    """Sentences about sizes and seeds of splits that are not drawn with them."""
+    dataset = config.tree.dataset
+    mode = SplitMode.parse(dataset.split_mode)
+    read_file = mode.protocol == "fixed" and dataset.split_file
+    unread = {
+        "dataset.split": mode.folds is not None or read_file,
+        "dataset.split_seed": mode.protocol in ("fixed", "sliced") and dataset.train_fraction == 1,
+    }
+    for key, has_no_effect in unread.items():
+        if has_no_effect and _is_changed(config, key):
+            yield f"{config.where(key)}: {key} has no effect: dataset.split_mode {dataset.split_mode} does not read it."
 
 
 def _arguments(config: Config, model: Model) -> Iterator[tuple[type, str, Mapping[str, str]]]:

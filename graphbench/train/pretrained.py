@@ -189,7 +189,13 @@ def load_parameters(
     offered = {name for name in stored if not (reset_head and name.startswith(heads))}
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in wanted & offered):
-            raise UserError(f"pretrained.parameters: no parameter that both models have is called '{pattern}'.")
+            reset = reset_head and any(fnmatchcase(name, pattern) for name in {*parameters} & {*stored})
+            raise UserError(
+                f"pretrained.parameters: '{pattern}' is of the head, which pretrained.reset_prediction_head leaves as "
+                "it was initialised."
+                if reset
+                else f"pretrained.parameters: no parameter that both models have is called '{pattern}'."
+            )
     if only:
         offered = {name for name in offered if any(fnmatchcase(name, pattern) for pattern in only)}
     shared = sorted(wanted & offered)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.store import GraphStore
+from graphbench.errors import ArgumentError
 from graphbench.registry import FromContext, register
 from graphbench.structures.pairs import LONGEST
 from graphbench.transforms.algorithms.path_search import breadth_first, unreached
@@ -101,7 +102,9 @@ class GraphormerPaths(Transform):
         for nodes, (name, limit) in zip(ends, limits.items(), strict=True):
             largest = int(np.bincount(nodes, minlength=1).max())
             if limit is not None and largest >= limit:
-                raise ValueError(f"{name} must be larger than every degree, the largest is {largest}, received {limit}")
+                raise ArgumentError(
+                    name, f"{name} must be larger than every degree, the largest is {largest}, received {limit}"
+                )
 
 
 def types_of_edges(store: GraphStore) -> np.ndarray | None:
