@@ -32,7 +32,7 @@ class HasStatistics:
 class HasAttentionWeights:
     """An attention whose weights can be looked at.
 
-    Asked by ``TrainedModel.attention_weights``, ``train.mode log-attn-weights`` and ``plots.py attention``.
+    Asked by ``TrainedModel.attention_weights``, ``train.mode log-attn-weights`` and ``graphbench plots attention``.
     """
 
     @abstractmethod
@@ -41,7 +41,40 @@ class HasAttentionWeights:
 
         What the layer's operator returns is these weights times its values. No heads, (0, n, n), where the arguments of
         an instance leave it without a matrix.
+
+        Args:
+            args: arguments of the module's forward pass, of an attention ``h, e, batch``.
+            kwargs: those that are passed by name.
         """
+
+
+def checked_attention_weights(module: HasAttentionWeights, *args: Any, **kwargs: Any) -> list[Tensor]:
+    """Attention weights of a module, as :class:`HasAttentionWeights` says.
+
+    Args:
+        module: module to ask.
+        args: arguments of its forward pass.
+        kwargs: those that are passed by name.
+
+    Raises:
+        ContractError: it takes other arguments, or returns something else.
+    """
+    method = type(module).attention_weights
+    try:
+        inspect.signature(method).bind(module, *args, **kwargs)
+    except TypeError as error:
+        raise ContractError(
+            f"{place(method)}: {method.__qualname__} must take the arguments of forward ({error})."
+        ) from None
+    weights = module.attention_weights(*args, **kwargs)
+    graphs = [each.num_graphs for each in (*args, *kwargs.values()) if hasattr(each, "num_graphs")]
+    expected = "a list of one (heads, n, n) tensor per graph"
+    if not isinstance(weights, list) or graphs[:1] != [len(weights)]:
+        raise broken(method, expected, weights)
+    for each in weights:
+        if not isinstance(each, Tensor) or each.dim() != 3 or each.shape[1] != each.shape[2]:
+            raise broken(method, expected, each)
+    return weights
 
 
 class PredictionHead:

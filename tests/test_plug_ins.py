@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("super().__init__()", "super().__init__(); {}['a']", r"hers\.py:10: in Hers\.__init__: KeyError: 'a'\."),
         ("nn.Linear(dim, dim)", "nn.Linear(9, dim)", r"hers\.py:14: in Hers\.forward: RuntimeError: mat1 and mat2"),
         ("return self.lin(h)", "assert h is None", r"hers\.py:14: in Hers\.forward: AssertionError\.$"),
-        ('@register("Hers")', "", r"unknown name .*'Hers'.* Of plug-ins: (none, is a line @register missing|\w)"),
+        ('@register("Hers")', "", r"unknown name .*'Hers'.* [Pp]lug-ins?"),
         ("import sys", "import beside", r"No module named 'beside'\."),
         ("return self.lin(h)", "sys.exit()", r"hers\.py:14: in Hers\.forward: it ends the process"),
         ("return self.lin(h)", "self.lin(h)", r"hers\.py:13: Hers\.forward must return node states \(\d+, 8\); .*None"),
@@ -87,7 +87,7 @@ def test_a_refusal_by_a_plug_in_has_key_and_place(folder: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("written", "instead", "message"),
     [
-        ('@register("Hers")', "", r"unknown configuration key 'gt\.Hers\.gain'.* Of plug-ins: (none, is a line @|\w)"),
+        ('@register("Hers")', "", r"unknown configuration key 'gt\.Hers\.gain'.* [Pp]lug-ins?"),
         ("FromContext[int]", "FromContext[int], gain", r"'gain' of Hers is no key .*annotate it in .*hers\.py:\d+"),
     ],
 )  # fmt: skip
@@ -329,6 +329,12 @@ class HerLoss(Loss):
     def value(self, pred, true, real=None):
         return (pred - true).square().mean()
 """
+OWN_PARAMETER = """kinds = ("binary",)
+
+    def __init__(self, task_type: FromContext[str], out_dim: FromContext[int]):
+        super().__init__(task_type, out_dim)
+        self.learnt = nn.Parameter(torch.ones(()))
+"""
 IN_PLACE = r"changes a tensor in place that the backward pass needs"
 NO_GRADIENT = r"no gradient leads through this call, and the loss has none left"
 
@@ -341,6 +347,7 @@ NO_GRADIENT = r"no gradient leads through this call, and the loss has none left"
         ("return self.lin(h)", "h = self.lin(h).exp(); return nn.Dropout(0.5, inplace=True)(h)", rf":14: .*{IN_PLACE}"),
         ("return self.lin(h)", "seen.append(self.lin(h)); return seen[0]", r"(; .*)?: uses a tensor that was"),
         ("return self.lin(h)", "seen.append(self.lin(h)); return 2 * seen[0]", r":14: .*mul: uses a tensor that was"),
+        ('kinds = ("binary",)', OWN_PARAMETER, r":\d+: 'learnt' of HerLoss would be trained by nobody: a loss"),
         ("(pred - true)", "(pred - true).detach()", rf":24: in HerLoss\.value: detach: {NO_GRADIENT}"),
         ("(pred - true)", "(pred.sigmoid().round() > true).float()", rf":24: in HerLoss\.value: gt: {NO_GRADIENT}"),
         ("(pred - true)", "torch.tensor(pred.sum().item(), requires_grad=True)", rf":24: .*: item: {NO_GRADIENT}"),

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import graphbench
 from graphbench import plug_ins, registry, user_code
 from graphbench.config import load_config
+from graphbench.errors import UserError
 from graphbench.layers.attention.transformer import Transformer
+from graphbench.predict.export import export
 from tests.own_graphs import write_rings
 
 COMPONENT = """
@@ -146,6 +149,24 @@ def test_a_component_of_the_script_counts_with_what_it_names(
     assert text.count(written) == 1
     first = code(text)
     assert (code(text.replace(written, instead)) != first) is changes
+
+
+def test_what_a_script_registered_is_named_where_its_run_is_opened_without_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the run's folder, and in what is exported, which cannot have it."""
+    (folder / "own_layers.py").write_text(COMPONENT)
+    importlib.import_module("own_layers")
+    changes = {"gt.layer_type": "GCN+Hers", "optim.max_epoch": 1, "out_dir": "results"}
+    run = graphbench.run(load_config("rings.yaml", changes))["run_dir"]
+    export(run, "model")
+    assert "model: without Hers: registered by a notebook or script" in capsys.readouterr().out
+    assert "Needs Hers: registered by a notebook or script" in Path("model/README.md").read_text()
+    assert graphbench.load_run("model").models
+    registry.forget("layers/attention", "Hers")
+    for opened in (run, "model"):
+        with pytest.raises(UserError, match="components that a notebook or script registered, not a plug-in: Hers"):
+            graphbench.load_run(opened)
 
 
 @pytest.mark.slow

@@ -143,7 +143,12 @@ def names_of_plug_ins(namespaces: Iterable[str]) -> str:
     if not plug_ins.loaded():
         return ""
     own = sorted({name for namespace in namespaces for name in registry.names_of_users(namespace)})
-    return f" Of plug-ins: {', '.join(own) or 'none, is a line @register missing?'}."
+    if own:
+        return f" Of plug-ins: {', '.join(own)}."
+    others = sorted({name for namespace in registry.NAMESPACES for name in registry.names_of_users(namespace)})
+    if others:  # as where a file's own list of plug-ins takes the place of the one that it builds on
+        return f" Of plug-ins none fits; those that are named register {', '.join(others)}."
+    return " No plug-in registers anything: is a line @register missing?"
 
 
 def _unknown_component(

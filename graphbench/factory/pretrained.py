@@ -14,6 +14,7 @@ from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError
 from graphbench.train.pretrained import (
     check_configuration,
+    components_of_programs,
     find_run,
     freeze_body,
     load_parameters,
@@ -40,7 +41,16 @@ def run_configuration(run: Path) -> Config:
     Raises:
         UserError: it was edited, damaged or swapped, or its plug-ins were.
     """
-    config = load_config(run / "config.yaml")
+    try:
+        config = load_config(run / "config.yaml")
+    except UserError as error:
+        names = components_of_programs(run)
+        if not names:
+            raise
+        raise UserError(
+            f"{error} The run has components that a notebook or script registered, not a plug-in: {', '.join(names)}. "
+            "Run what registers them first, or put them into a file that 'plugins' names."
+        ) from None
     check_configuration(run, config.settings, config.code, config.component_code)
     return config
 

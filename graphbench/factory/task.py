@@ -10,11 +10,12 @@ from graphbench.config import Config
 from graphbench.contract import HasStatistics
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.splits import Splits, without_target
-from graphbench.errors import UserError
+from graphbench.errors import ContractError, UserError
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.data import dataset_builder
 from graphbench.heads.contract import Head
 from graphbench.heads.edge import EdgeHead
+from graphbench.plug_ins import place
 from graphbench.structures import DataInfo
 from graphbench.tasks.contract import LossContext
 from graphbench.tasks.loss import Loss
@@ -68,7 +69,15 @@ def build_loss(config: Config, info: DataInfo) -> Loss:
     context = LossContext(task_type=info.task_type, out_dim=info.out_dim, size_average=tree.model.size_average)
     arguments = config.component_args("model", tree.model.loss_fun)
     with config_errors(config, "model.loss_fun", f"model.{tree.model.loss_fun}"):
-        return registry.construct(loss_class, arguments, context)
+        loss = registry.construct(loss_class, arguments, context)
+    for name, value in vars(loss).items():
+        held = value.parameters() if isinstance(value, nn.Module) else [value]
+        if any(isinstance(each, nn.Parameter) and each.requires_grad for each in held):
+            raise ContractError(
+                f"{place(loss_class)}: '{name}' of {loss_class.__qualname__} would be trained by nobody: a loss has no "
+                "parameters. Put what is learned into the model or its head."
+            )
+    return loss
 
 
 def check_ranking(config: Config, info: DataInfo, model: nn.Module, task: Task) -> None:

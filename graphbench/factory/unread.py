@@ -15,6 +15,7 @@ from graphbench import registry
 from graphbench.config import Config
 from graphbench.config.schema import SCHEMA
 from graphbench.data.split_protocols import SplitMode
+from graphbench.factory.data import dataset_builder
 from graphbench.factory.layer_groups import GNN_FIELDS, GROUPS, GT, layer_group
 from graphbench.factory.layers import layers_in_use, model_class, takes_layers
 from graphbench.heads.contract import Head
@@ -64,7 +65,7 @@ def without_effect(config: Config, model: Model) -> Iterator[str]:
         model: what it builds; parameters need no values.
     """
     yield from _unread_with_others(config)
-    yield from _unread_of_splits(config)
+    yield from _unread_of_data(config)
     yield from _unread_arguments(config, model)
     yield from _unread_of_layers(config)
     yield from _unread_states(config, model)
@@ -91,8 +92,8 @@ def _unread_with_others(config: Config) -> Iterator[str]:
             yield f"{config.where(name)}: {name} has no effect with {present}: it is read with {needed}."
 
 
-def _unread_of_splits(config: Config) -> Iterator[str]:
-    """Sentences about sizes and seeds of splits that are not drawn with them."""
+def _unread_of_data(config: Config) -> Iterator[str]:
+    """Sentences about sizes and seeds of splits that are not drawn with them, and sizes of batches that are all."""
     dataset = config.tree.dataset
     mode = SplitMode.parse(dataset.split_mode)
     read_file = mode.protocol == "fixed" and dataset.split_file
@@ -103,6 +104,14 @@ def _unread_of_splits(config: Config) -> Iterator[str]:
     for key, has_no_effect in unread.items():
         if has_no_effect and _is_changed(config, key):
             yield f"{config.where(key)}: {key} has no effect: dataset.split_mode {dataset.split_mode} does not read it."
+    card, key = dataset_builder(config).card, "train.batch_size"
+    transductive = dataset.transductive if card is None else card.transductive
+    several = transductive and config.tree.train.sampler == "full_batch" and config.value(key) != 1  # what it is
+    if several and _is_changed(config, key):
+        yield (
+            f"{config.where(key)}: {key} has no effect: all examples are one batch (the data are transductive, "
+            "train.sampler is full_batch)."
+        )
 
 
 def _arguments(config: Config, model: Model) -> Iterator[tuple[type, str, Mapping[str, str]]]:

@@ -17,7 +17,10 @@ from graphbench import atomic
 from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
+from graphbench.plug_ins import CONSENT
 from graphbench.runs import json_text
+
+_UNKEPT = "registered by a notebook or script, which has to be run where the folder is opened"
 
 if TYPE_CHECKING:
     from graphbench.predict.trained import TrainedModel
@@ -64,6 +67,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
     from graphbench.structures.data_info import FILE as INFO_FILE
     from graphbench.train.exported import exported
     from graphbench.train.hub import PARAMETERS
+    from graphbench.train.pretrained import components_of_programs
 
     out = Path(out)
     if out.exists():
@@ -83,11 +87,16 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_bytes(source)
         needed = [name for name in trained.config.tree.plugins if not _lies_in(name, made)]
+        unkept = components_of_programs(folder)
         info = json_text.dumps_with_checksum({**trained.info.plain(), "data": record.fingerprint})
         (made / INFO_FILE).write_text(info, encoding="utf-8")
-        (made / "README.md").write_text(_card(record, trained.info.name, needed), encoding="utf-8")
+        (made / "README.md").write_text(
+            _card(record, trained.info.name, trained.config.tree.plugins, needed, unkept), encoding="utf-8"
+        )
     if needed:
         print(f"{out}: without {', '.join(needed)}: installed or outside the project, and needed where it is opened")
+    if unkept:
+        print(f"{out}: without {', '.join(unkept)}: {_UNKEPT}")
     for name, difference in differences.items():
         print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
 
@@ -109,15 +118,20 @@ def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict
     return differences
 
 
-def _card(record: RunRecord, dataset: str, needed: Sequence[str]) -> str:
-    """The model card: scores, configuration, provenance, and the plug-ins that must be installed."""
+def _card(record: RunRecord, dataset: str, plugins: Sequence[str], needed: Sequence[str], unkept: Sequence[str]) -> str:
+    """The model card: scores, configuration, provenance, and the code that it needs."""
     from graphbench.runs.split_text import split_texts
 
     facts = record.environment
     split = split_texts([record.data], ",")[0]
     scores = "\n".join(f"| {score.split} | {score.name} | {score.value:.6g} |" for score in record.scores)
     packages = ", ".join(f"{name} {version}" for name, version in (facts.get("packages") or {}).items())
-    needs = f"\nNeeds {', '.join(needed)}, not in this folder.\n" if needed else ""
+    code = [
+        *([f"Runs code of its plug-ins, {', '.join(plugins)}, where {CONSENT}=1 allows it."] if plugins else []),
+        *([f"Needs {', '.join(needed)}, not in this folder."] if needed else []),
+        *([f"Needs {', '.join(unkept)}: {_UNKEPT}."] if unkept else []),
+    ]
+    needs = "".join(f"\n{sentence}\n" for sentence in code)
     return f"""---
 library_name: graphbench
 tags: [graph-transformer, graph-ml]

@@ -136,8 +136,10 @@ class Predictions:
             targets = self.y.reshape(len(self.y), -1)
             alone = targets.shape[1] == 1
             named |= {"y" if alone else f"y_{k}": column.numpy() for k, column in enumerate(targets.unbind(1))}
-        if self.task_type not in ("regression", "classification_multilabel"):
-            named["label"] = self.label.numpy()
+        if self.task_type != "regression":
+            labels = self.label.reshape(len(self.label), -1)
+            alone = self.task_type != "classification_multilabel"
+            named |= {"label" if alone else f"label_{k}": column.numpy() for k, column in enumerate(labels.unbind(1))}
         what = "value" if self.task_type == "regression" else "probability"
         named |= {f"{what}_{k}": column.numpy() for k, column in enumerate(self.values.unbind(1))}
         if self.std is not None:

@@ -105,7 +105,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="sweep file, or name of a shipped one")
     parser.add_argument(
-        "--records", type=Path, metavar="RECORDS", help="holds <config name>/<run>, or .jsonl; default: out_dir"
+        "--records",
+        type=Path,
+        action="append",
+        metavar="RECORDS",
+        help="holds <config name>/<run>, or .jsonl; default: out_dir",
     )
     parser.add_argument("--models", action="store_true", help="models by data sets, from RECORDS alone")
     parser.add_argument(
@@ -132,6 +136,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--format", choices=[*FORMATS, "csv"], help="default: by the name of --out, else md")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; default: standard output")
     options = parser.parse_intermixed_args(arguments)
+    if len(options.records or ()) > 1:
+        parser.error("--records takes one folder or file; join several: graphbench pack A B --out all.jsonl")
+    options.records = options.records[0] if options.records else None
     options.folders = [Path(word) for word in options.words] if options.sweep is None else []
     options.overrides = options.words if options.sweep else []
     if (options.sweep is None and not options.folders) or len(options.overrides) % 2:

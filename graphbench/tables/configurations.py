@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     pruned: list[str] = []
     for folder in configurations(folders):
         result = aggregate(folder)
-        reasons = "; ".join(f"run {run_id} {reason}" for run_id, reason in result.left_out.items())
+        reasons = "; ".join(f"run {run_id} {reason.rstrip('.')}" for run_id, reason in result.left_out.items())
         if result.inference_note and folder not in folders:
             notes.append(f"{folder}: {result.inference_note}")
         elif result.runs:
@@ -44,7 +45,10 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     if not results:
         raise UserError("; ".join(notes) + ".")
     statistics = [name for name in STATISTICS if any(result.mean("test", name) for _, result in results)]
-    rows = [_row(result, statistics) for _, result in results]
+    names = Counter(result.config for _, result in results)
+    rows = [
+        _row(result.config if names[result.config] == 1 else folder, result, statistics) for folder, result in results
+    ]
     notes = [f"not included, {note.rstrip('.')}." for note in notes]
     notes += trials_note(result.config for _, result in results)
     notes += plug_in_notes((result.config, result.runs) for _, result in results)
@@ -52,10 +56,10 @@ def configuration_table(folders: Sequence[Path]) -> TextTable:
     return TextTable(list(rows[0]), [[[TextCell(cell) for cell in row.values()] for row in rows]], notes=notes, left=4)
 
 
-def _row(result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
+def _row(name: str, result: Aggregate, statistics: Sequence[str]) -> dict[str, str]:
     facts = Provenance.of(result.runs)
     return {
-        "configuration": result.config,
+        "configuration": name,
         "data set": result.runs[0].data.name or "-",
         "split": "; ".join(facts.split),
         "metric": result.metric or "-",

@@ -56,9 +56,13 @@ def _legend(table: SweepTable, rows: Collection[str], star: str) -> list[str]:
     doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
     notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
     if table.baseline is not None:
-        tests = sum(cell.p_value is not None for cell in table.cells.values())
         test = "two-sided t-test over the runs, paired where both have the same several splits, else Welch's"
-        corrected = f"p < {SIGNIFICANT} after Holm's correction for {tests} comparison{'' if tests == 1 else 's'}"
+        tested = [cell for cell in table.cells.values() if cell.p_value is not None]
+        unpaired = [cell for cell in tested if not cell.paired]
+        if unpaired and len(unpaired) < len(tested):
+            test += f", here for {_by_label(unpaired)}"
+        count = "1 comparison" if len(tested) == 1 else f"{len(tested)} comparisons"
+        corrected = f"p < {SIGNIFICANT} after Holm's correction for {count}"
         notes.append(
             f"{star}: better or worse than {table.baseline}, {corrected}; {test}."
             if star

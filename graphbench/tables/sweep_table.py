@@ -48,6 +48,7 @@ class Cell:
         rank: 1, 2 or 3 in its column, equals share one; never the last.
         p_value: two-sided t-test against the baseline in the same column, paired where both have the same different
             splits, else Welch's; None where it cannot be made.
+        paired: whether the test was paired.
         corrected_p: ``p_value`` corrected for the number of tests of the table (:func:`.significance.holm`).
         better: whether it is better than the baseline; None without a p-value.
         validation: mean on validation of the metric that ``measured`` has.
@@ -60,6 +61,7 @@ class Cell:
     comparison: Comparison | None = None
     rank: int | None = None
     p_value: float | None = None
+    paired: bool = False
     corrected_p: float | None = None
     better: bool | None = None
     validation: Mean | None = None
@@ -311,10 +313,10 @@ def _compare_column(column: Column, cells: Sequence[Cell], baseline: str | None)
                 std = float(row.std) if row.std else None
                 cell = replace(cell, comparison=compare(scale, measured.mean, float(row.mean), std))
             if against is not None and against.measured is not None and cell.spec.label != baseline:
-                p_value = paired(cell.result.runs, against.result.runs, measured.name)
-                p_value = welch(measured, against.measured) if p_value is None else p_value
+                by_split = paired(cell.result.runs, against.result.runs, measured.name)
+                p_value = welch(measured, against.measured) if by_split is None else by_split
                 better = None if p_value is None else sign * (measured.mean - against.measured.mean) > 0
-                cell = replace(cell, p_value=p_value, better=better)
+                cell = replace(cell, p_value=p_value, paired=by_split is not None, better=better)
         compared.append(cell)
     return compared
 

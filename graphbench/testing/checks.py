@@ -8,11 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasAttentionWeights, checked_attention_weights
 from graphbench.structures import GraphBatch
 from graphbench.testing.graphs import alone, example_batch, pair_order, permutations, permuted, tensors_of
 
@@ -219,6 +220,27 @@ def check_dropout(subject: Subject, batch: GraphBatch) -> None:
         first, second = subject(batch), subject(batch)
         same = all(torch.equal(value, second[name]) for name, value in first.items())
         require(same is not training, what)
+
+
+def check_attention_weights(subject: Subject, batch: GraphBatch) -> None:
+    """In evaluation, one (heads, n, n) tensor per graph of n nodes; for what inherits ``HasAttentionWeights``."""
+    found: list[list[Tensor]] = []
+
+    def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        assert isinstance(module, HasAttentionWeights)
+        found.append(checked_attention_weights(module, *args, **kwargs))
+
+    subject.module.eval()
+    handle = subject.module.register_forward_hook(ask, with_kwargs=True)
+    try:
+        subject(batch)
+    finally:
+        handle.remove()
+    sizes = [tuple(each.shape[1:]) for each in found[0]]
+    require(
+        sizes == [(size, size) for size in batch.ragged.sizes],
+        f"attention_weights gave matrices {sizes} for graphs of {list(batch.ragged.sizes)} nodes",
+    )
 
 
 CHECKS: dict[str, Callable[[Subject, GraphBatch], None]] = {

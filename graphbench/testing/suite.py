@@ -10,6 +10,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from graphbench import registry
+from graphbench.contract import HasAttentionWeights
 from graphbench.encoders.contract import FeatureEncoder, PositionalEncoder
 from graphbench.errors import UserError
 from graphbench.heads.contract import Head
@@ -18,7 +19,15 @@ from graphbench.models.contract import Model
 from graphbench.structures import GraphBatch
 from graphbench.tasks.loss import Loss
 from graphbench.tasks.metric import Metric, StatisticMetric
-from graphbench.testing.checks import CHECKS, Level, Subject, check_corner_cases, check_dropout, number_of_rows
+from graphbench.testing.checks import (
+    CHECKS,
+    Level,
+    Subject,
+    check_attention_weights,
+    check_corner_cases,
+    check_dropout,
+    number_of_rows,
+)
 from graphbench.testing.graphs import Example
 from graphbench.transforms.base import Transform
 
@@ -111,7 +120,9 @@ def run_checks(component: type, checks: Mapping[str, Callable[[], object]]) -> l
 def module_checks(component: type[nn.Module], *, equivariant: bool = True) -> list[str]:
     """Names of the checks of a module: permutation where node order says nothing, dropout where it takes one."""
     names = [name for name in CHECKS if equivariant or name != "permutation"]
-    return [*names, "corner_cases", *(["dropout"] if "dropout" in registry.parameters(component) else [])]
+    weights = ["attention_weights"] if issubclass(component, HasAttentionWeights) else []
+    dropout = ["dropout"] if "dropout" in registry.parameters(component) else []
+    return [*names, "corner_cases", *weights, *dropout]
 
 
 def check_module(
@@ -175,5 +186,7 @@ def check_one(name: str, subject: Subject, example: Example) -> None:
         check_corner_cases(subject, example)
     elif name == "dropout":
         check_dropout(subject, example())
+    elif name == "attention_weights":
+        check_attention_weights(subject, example())
     else:
         CHECKS[name](subject, example())

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphbench import registry
-from graphbench.contract import HasAttentionWeights, HasStatistics
+from graphbench.contract import HasAttentionWeights, HasStatistics, checked_attention_weights
 from graphbench.errors import UserError
 
 
@@ -77,9 +77,7 @@ def attention_weights(model: nn.Module, forward: Callable[[], Any]) -> dict[str,
     Raises:
         UserError: no attention of it has weights.
     """
-    observer = ForwardObserver(
-        model, HasAttentionWeights, lambda module, *args, **kwargs: module.attention_weights(*args, **kwargs)
-    )
+    observer = ForwardObserver(model, HasAttentionWeights, checked_attention_weights)
     with observer() as answers:
         forward()
     shown = {name: weights for name, weights in answers.items() if all(map(len, weights))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import logging
 import os
@@ -212,7 +213,7 @@ class WandbLogger(ServiceLogger):
         import wandb
 
         self._metric = report.metric
-        mode: Any = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+        mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_credentials() else "offline")
         self._run = wandb.init(
             **self._arguments, id=_run_id(report.path), resume="allow", mode=mode, dir=str(report.path)
         )
@@ -238,3 +239,12 @@ def _run_id(folder: Path) -> str:
     if not path.is_file():
         atomic.write_text(path, os.urandom(4).hex())
     return path.read_text().strip()
+
+
+def _has_credentials() -> bool:
+    """Whether wandb would find a key without asking for one."""
+    import wandb
+
+    if "prompt" in inspect.signature(wandb.login).parameters:  # from 0.31 on, where wandb.api warns
+        return bool(wandb.login(prompt=False, verify=False))
+    return bool(wandb.api.api_key)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphbench.contract import head_prefixes
 from graphbench.errors import UserError, first_line
-from graphbench.runs.identity import RunIdentity, code_inputs, described
+from graphbench.runs.identity import COMPONENT, RunIdentity, code_inputs, described
 from graphbench.runs.record import RunRecord
 from graphbench.train.checkpointer import DAMAGED, FORMAT, check_run, read_checkpoint
 from graphbench.train.exported import read_exported
@@ -124,6 +124,17 @@ def check_configuration(
             f"{run / 'config.yaml'}: not what this run was trained with: {different}. It was edited since, damaged, or "
             "belongs to another run; put back the run's own."
         )
+
+
+def components_of_programs(run: Path) -> list[str]:
+    """Names of components of a run that no plug-in brings: a notebook or script registered them.
+
+    Args:
+        run: folder of a run, or one that ``graphbench export`` has written.
+    """
+    record = RunRecord.read(run / "record.json")
+    inputs = {} if record is None else record.identity.inputs
+    return [name.removeprefix(COMPONENT) for name in inputs if name.startswith(COMPONENT)]
 
 
 def check_base(folder: str, run_id: int, base: str) -> None:

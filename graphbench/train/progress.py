@@ -102,7 +102,8 @@ class ProgressBar(Reporter):
     def finish(self, outcome: Outcome) -> None:
         """Says how the run ended."""
         duration = clock(outcome.total_time)
-        text = f"{outcome.epochs} epochs in {duration} ({outcome.reason}), best epoch {outcome.best_epoch}"
+        epochs = "1 epoch" if outcome.epochs == 1 else f"{outcome.epochs} epochs"
+        text = f"{epochs} in {duration} ({outcome.reason}), best epoch {outcome.best_epoch}"
         self.close()
         self._print(text)
 

@@ -33,6 +33,8 @@ def _told(file: str, overrides: str) -> list[str]:
         ("lrgb/gcn-pascal.yaml", "gnn.agg mean", "no layer of gnn (gcnconv) reads it"),
         ("lrgb/gcn-pascal.yaml", "gt.layers 7", "gnn reads gnn.layer_type, gnn.layers_mp instead"),
         ("tu/gin-like-gradformer-mutag.yaml", "graphormer.num_layers 2", "instead"),
+        ("gnnbench/gps-csl.yaml", "dataset.split [0.5,0.2,0.3]", "does not read it"),
+        ("nodes/sgformer-cora.yaml", "train.batch_size 8", "the data are transductive, train.sampler is full_batch)"),
     ],
 )
 def test_keys_without_a_reader(file: str, overrides: str, told: str) -> None:

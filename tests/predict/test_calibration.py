@@ -82,7 +82,7 @@ def test_labels_get_a_temperature_and_what_does_not_fit_is_refused() -> None:
     assert calibration.temperature == pytest.approx(4, rel=0.15)
     scaled = calibration.of(predictions)
     assert calibration.summary == f"temperature {calibration.temperature:.3g}; no sets, which are for one class per row"
-    assert list(scaled.columns()) == ["graph", "probability_0", "probability_1", "probability_2"]
+    assert list(scaled.columns()) == ["graph", *(f"{what}_{k}" for what in ("label", "probability") for k in range(3))]
     with pytest.raises(ValueError, match="with one class per row"):
         _ = scaled.prediction_set
     with pytest.raises(ValueError, match="calibrated regression"):

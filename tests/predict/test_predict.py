@@ -555,9 +555,11 @@ def test_kinds_of_targets(tmp_path: Path) -> None:
     assert "label" not in labels.columns()
     dataclasses.replace(labels, y=torch.tensor([[1.0, float("nan")], [0.0, 1.0]])).write(tmp_path / "labels.csv")
     dataclasses.replace(binary, y=torch.tensor([-1, 0])).write(tmp_path / "binary.csv")
-    for name, cells in (("labels", ["0,1.0,,0.8", "1,0.0,1.0,0.2"]), ("binary", ["0,,1,", "1,0,0,"])):
+    for name, cells in (("labels", ["0,1.0,,1,0,0.8", "1,0.0,1.0,0,1,0.2"]), ("binary", ["0,,1,", "1,0,0,"])):
         head, *rows = (tmp_path / f"{name}.csv").read_text().splitlines()
-        assert head.startswith({"labels": "graph,y_0,y_1,probability_0,", "binary": "graph,y,label,"}[name])
+        assert head.startswith(
+            {"labels": "graph,y_0,y_1,label_0,label_1,probability_0,", "binary": "graph,y,label,"}[name]
+        )
         assert all(map(str.startswith, rows, cells)), (rows, "what is missing is an empty cell")
     with pytest.raises(ValueError, match="no probabilities"):
         _ = Predictions("regression", torch.zeros(1, 2, 1), graph).probability

@@ -150,6 +150,19 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
 
 
+def test_two_folders_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in ("cluster", "laptop"):
+        _write(tmp_path / place, "gcn-cora", 0.80, 0.84)
+    named = [str(tmp_path / place / "gcn-cora") for place in ("cluster", "laptop")]
+    assert tables.main(named) == 0
+    out = capsys.readouterr().out
+    assert all(f"| {name} " in out for name in named)
+    records = [word for name in named for word in ("--records", name)]
+    with pytest.raises(SystemExit, match="2"):
+        tables.main(["--sweep", str(_sweep(tmp_path, head="")), *records])
+    assert "--records takes one folder or file; join several: graphbench pack A B" in capsys.readouterr().err
+
+
 def test_a_table_for_a_paper_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for config, mean in [("sgformer-cora", 0.80), ("gcn-cora", 0.70), ("gcn-actor", 0.30)]:
         _write(tmp_path, config, mean, mean + 0.04)
@@ -372,7 +385,8 @@ def test_wrong_input_is_one_message(
 ) -> None:
     _write(tmp_path, "sgformer-cora", 0.8)
     sweep = _sweep(tmp_path, head, variant)
-    assert tables.main(["--sweep", str(sweep), "--records", str(tmp_path), *options]) == 2
+    records = () if "--records" in options else ("--records", str(tmp_path))
+    assert tables.main(["--sweep", str(sweep), *records, *options]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("error: ")

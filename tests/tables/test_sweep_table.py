@@ -18,7 +18,8 @@ from graphbench.runs.aggregate import Mean
 from graphbench.runs.record import Score
 from graphbench.tables.significance import compare, holm, welch
 from graphbench.tables.sweep_csv import long_csv
-from graphbench.tables.sweep_layout import Layout, details_table, main_tables
+from graphbench.tables.sweep_layout import ROWS, Layout, details_table, main_tables
+from graphbench.tables.sweep_notes import sweep_notes
 from graphbench.tables.sweep_table import Cell
 from graphbench.tables.text_table import latex, markdown
 from tests.tables.hand_written import Sweep
@@ -134,6 +135,8 @@ def test_runs_on_the_same_splits_are_compared_in_pairs(sweep: Sweep) -> None:
     unpaired = ttest_ind(splits + gains, splits, equal_var=False).pvalue
     p_values = [_cell(sweep, label, baseline="base").p_value for label in ("better", "elsewhere", "one")]
     assert p_values == pytest.approx([ttest_1samp(gains, 0).pvalue, unpaired, unpaired], rel=1e-9)
+    [note] = [note for note in sweep_notes(sweep.table("base"), ROWS) if "Welch" in note]
+    assert "else Welch's, here for elsewhere (Cora), one (Cora)" in note
 
 
 def test_the_baseline_is_tested_against_in_every_column(sweep: Sweep) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphbench.contract import Capturable
+from graphbench.contract import Capturable, HasAttentionWeights
 from graphbench.layers.contract import GlobalAttention, LocalLayer
 from graphbench.ops.segment import segment_mean, segment_repeat
 from graphbench.registry import FromContext
@@ -29,6 +29,33 @@ class Sound(GlobalAttention):
     def forward(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> Tensor:
         mean = segment_mean(self.dropout(self.lin(h)), batch.ragged)
         return self.scale * segment_repeat(mean, batch.ragged)
+
+
+class Looked(Sound, HasAttentionWeights):
+    """With its weights: 1 / n."""
+
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        return [torch.full((1, size, size), 1 / max(size, 1)) for size in batch.ragged.sizes]
+
+
+class LookedWhole(Looked):
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        return torch.ones(len(h), 9, 9)  # type: ignore[return-value]
+
+
+class LookedFlat(Looked):
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        return [weights[0] for weights in super().attention_weights(h, e, batch)]
+
+
+class LookedWide(Looked):
+    def attention_weights(self, h: Tensor, e: Tensor | None, batch: GraphBatch) -> list[Tensor]:
+        return [torch.ones(2, 3, 3) for _ in batch.ragged.sizes]
+
+
+class LookedElsewhere(Looked):
+    def attention_weights(self, h: Tensor, batch: GraphBatch) -> list[Tensor]:  # type: ignore[override]
+        return [torch.ones(2, 3, 3) for _ in batch.ragged.sizes]
 
 
 class Mixing(Sound):
@@ -169,3 +196,15 @@ def test_a_layer_that_reads_more_brings_its_graphs() -> None:
 def test_what_is_no_class_of_a_layer_is_refused(component: Any, received: str) -> None:
     with pytest.raises(TypeError, match=f"takes the class of an attention, .*, received {received}"):
         check_layer(component)
+
+
+def test_attention_weights_are_those_of_every_graph() -> None:
+    assert "attention_weights" in check_layer(Looked)
+    for wrong, told in (
+        (LookedWhole, "must return a list of one .heads, n, n. tensor per graph"),
+        (LookedFlat, "must return a list of one .heads, n, n. tensor per graph"),
+        (LookedWide, "attention_weights gave matrices"),
+        (LookedElsewhere, "LookedElsewhere.attention_weights must take the arguments of forward"),
+    ):
+        with pytest.raises(AssertionError, match=f"breaks the contract of layers:\n  attention_weights: .*{told}"):
+            check_layer(wrong)

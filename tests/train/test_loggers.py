@@ -93,7 +93,7 @@ def test_a_service_that_fails_at_the_end_costs_one_warning_and_hides_no_error(
         def finish(self, exit_code: int = 0) -> None:
             raise OSError("no route to host")
 
-    service = SimpleNamespace(init=lambda **_: Unreachable(), api=SimpleNamespace(api_key="k"))
+    service = SimpleNamespace(init=lambda **_: Unreachable(), login=lambda prompt, verify: True)
     monkeypatch.setitem(sys.modules, "wandb", service)
     closed: list[str] = []
 

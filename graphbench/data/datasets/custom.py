@@ -147,6 +147,14 @@ class CustomGraphs(DatasetBuilder):
             logger.warning("%s: '%s' of a graph is not read. Did you mean '%s'?", where, name, meant)
         if (note := _note_on_edges(store)) is not None:
             logger.warning("%s: %s", where, note)
+        if self.transductive and self.task == "node" and store.num_graphs > 1:
+            logger.warning(
+                "%s: dataset.transductive is true, its default: the %s nodes of all %s graphs are the examples that "
+                "are split, and one batch. Set it to false to split graphs.",
+                where, f"{store.num_nodes:,}", f"{store.num_graphs:,}",
+            )  # fmt: skip
+        if "edge_weight" in _keys(graphs[0]):
+            logger.warning("%s: 'edge_weight' of a graph is not read; make it a column of 'edge_attr'.", where)
         if store.y is None:
             raise UserError(f"{where}: the graphs have no targets '{self.target}'.")
         if self.example == "pair" and store.num_graphs == 1 and not self.transductive:
@@ -307,10 +315,16 @@ def _note_on_edges(store: GraphStore) -> str | None:
 
 def _misspelt(graph: GraphLike) -> list[tuple[str, str]]:
     """Names in a graph that nothing reads, with what each is likely to be; such a field is missing from the graph."""
-    keys = getattr(graph, "keys", None)
-    given = list(map(str, keys())) if callable(keys) else []
+    given = _keys(graph)
     absent = [name for name in _READ if name not in given]
-    return [(name, meant) for name in given if name not in _READ and (meant := nearest(name, absent)) is not None]
+    unread = [name for name in given if name not in (*_READ, "edge_weight")]
+    return [(name, meant) for name in unread if (meant := nearest(name, absent)) is not None]
+
+
+def _keys(graph: GraphLike) -> list[str]:
+    """Names of the fields of a graph, as far as it lists them."""
+    keys = getattr(graph, "keys", None)
+    return list(map(str, keys())) if callable(keys) else []
 
 
 def read_graphs(

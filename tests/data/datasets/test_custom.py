@@ -197,6 +197,24 @@ def test_a_misspelt_field_is_told(form: Any, tmp_path: Path, caplog: pytest.LogC
     ]
 
 
+def test_nodes_of_many_graphs_as_one_pool_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is meant most often is a split of the graphs, and a file that numbers them would be read as nodes."""
+    graphs = [_graph([0, 1]), _graph([1, 0])]
+    _load(tmp_path, graphs, task="node", transductive=False)
+    _load(tmp_path, graphs[:1], task="node", transductive=True)
+    assert not caplog.records
+    _load(tmp_path, graphs, task="node", transductive=True)
+    [record] = caplog.records
+    assert "dataset.transductive is true, its default: the 4 nodes of all 2 graphs are the exam" in record.getMessage()
+
+
+@pytest.mark.parametrize("more", [{}, {"edge_attr": torch.ones(2, 1)}])
+def test_weights_of_edges_are_told(more: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _load(tmp_path, [_graph([label], edge_weight=torch.ones(2), **more) for label in (0, 1)])
+    [record] = caplog.records
+    assert record.getMessage().endswith("'edge_weight' of a graph is not read; make it a column of 'edge_attr'.")
+
+
 @pytest.mark.parametrize(
     ("edges", "note"),
     [
