@@ -46,10 +46,14 @@ class Cuda:
         )
         return self.graphs[-1]
 
-    def new_stream(self, device: torch.device) -> SimpleNamespace:
+    def new_stream(self, device: torch.device) -> Graph:
         name = next(self._streams)
-        return SimpleNamespace(
-            name=name, device=device, device_index=0, wait_stream=lambda other: self.told.append(f"{name} waits")
+        return Graph(
+            name=name,
+            device=device,
+            device_index=0,
+            cuda_stream=id(self) + ord(name),
+            wait_stream=lambda other: self.told.append(f"{name} waits"),
         )
 
     @contextmanager
