@@ -83,7 +83,7 @@ def load_plugin(source: str, where: str | None = None, folder: Path | None = Non
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # a plug-in can fail in any way; the user gets one message
-        told = f"{_told(error)}{_beside(source, error)}"
+        told = f"{_error_text(error)}{_beside(source, error)}"
         raise UserError(f"{where + ': ' if where else ''}plug-in '{source}' cannot be loaded: {told}") from error
 
 
@@ -99,7 +99,9 @@ def load_installed() -> None:
         try:
             entry.load()
         except Exception as error:  # noqa: BLE001  what code of others may raise
-            logger.warning("the installed plug-in %s (%s) cannot be loaded: %s", entry.name, entry.value, _told(error))
+            logger.warning(
+                "the installed plug-in %s (%s) cannot be loaded: %s", entry.name, entry.value, _error_text(error)
+            )
 
 
 def _beside_configuration(source: str, folder: Path) -> Path | None:
@@ -226,7 +228,7 @@ def failure(error: BaseException) -> str | None:
     if not frames:
         return None
     frame, line = [(frame, line) for frame, line in frames if _is_users(frame)][-1]
-    return f"{_place(frame, line)}: {_told(error)}"
+    return f"{_place(frame, line)}: {_error_text(error)}"
 
 
 def refused_by_us(error: BaseException) -> bool:
@@ -267,7 +269,7 @@ def _place(frame: FrameType, line: int) -> str:
     return f"{frame.f_code.co_filename}:{line}: in {frame.f_code.co_qualname}"
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Type, message, and the frames from the first of a plug-in on."""
     ends = isinstance(error, SystemExit)
     said = f"it ends the process ({error!r})" if ends else ": ".join(filter(None, (type(error).__name__, str(error))))

@@ -13,7 +13,7 @@ TASKS: tuple[TaskLevel, ...] = get_args(TaskLevel)
 """Values of ``dataset.task``: what a target belongs to."""
 
 TaskKind = Literal["binary", "multiclass", "multilabel", "regression", "subtoken"]
-"""What losses and metrics ask about a task; :mod:`graphbench.tasks.targets` has shapes and types of each."""
+"""Kinds of tasks that losses and metrics tell apart; :mod:`graphbench.tasks.targets` has shapes and types of each."""
 
 TaskType = Literal[
     "regression",

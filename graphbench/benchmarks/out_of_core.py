@@ -1,4 +1,4 @@
-"""What ogbn-papers100M and PCQM4Mv2 will cost, from generated fractions of them (docs/large-graphs.md).
+"""Cost of ogbn-papers100M and PCQM4Mv2, estimated from generated fractions of them (docs/large-graphs.md).
 
 ``graphbench bench out_of_core`` measures 1:1000, 1:300 and 1:100 (:mod:`graphbench.benchmarks.scaled_data`),
 fits t = a + b * size with a, b >= 0 to every stage, keeps the numbers in

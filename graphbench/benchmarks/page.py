@@ -1,4 +1,4 @@
-"""What the benchmarks of the CPU found, with a plot per group, hardware and date: docs/performance.md.
+"""Page of CPU benchmark results, with a plot per group, hardware and date: docs/performance.md.
 
 ``graphbench bench page`` measures one group after the other, keeps the numbers in
 ``results/measured/benchmarks/performance.json``, and writes everything behind the heading :data:`HEADING` anew after

@@ -89,7 +89,7 @@ def _failures(built: Outline, components: Iterable[Construction]) -> list[str]:
 
 
 def _of_users(made: Iterable[Construction], model: Model) -> Iterator[Construction]:
-    """What was constructed of users' classes, each once; of modules those that the model has."""
+    """Constructions of users' classes, each once; of modules only those that the model has."""
     inside, seen = {type(module) for module in model.modules()}, set[type]()
     for each in made:
         component = each.component

@@ -102,7 +102,7 @@ def without_roles(text: str) -> str:
 
 
 def _meanings(component: Any) -> dict[str, str]:
-    """What docstrings say about parameters: of the component, of its base classes, and of dataclasses it takes."""
+    """Meanings of parameters, from the docstrings of the component, its base classes, and dataclasses it takes."""
     settings = {parameter.settings for parameter in registry.parameters(component).values() if parameter.settings}
     meanings: dict[str, str] = {}
     for documented in (*settings, *reversed(inspect.getmro(component))):

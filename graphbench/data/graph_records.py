@@ -67,7 +67,7 @@ _FIELDS = ("edge_index", *_FEATURES, "num_nodes", "edge_label_index", "edge_labe
 
 
 def level_of(task: str) -> Level:
-    """What has a target in a task (``vocabulary.TASKS``)."""
+    """Level that has the targets in a task (``vocabulary.TASKS``)."""
     return "graph" if task == "graph" else "node" if task == "node" else "pair"
 
 

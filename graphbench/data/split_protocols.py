@@ -22,13 +22,13 @@ from graphbench.errors import UserError, unknown
 
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
 _SINGLE = ("random", "random-class", "random-split", "sliced")
-"""Where ``split_index`` has nothing to choose from: runs over several would be one run, several times."""
+"""Protocols in which ``split_index`` has nothing to choose from: several indices would repeat one run."""
 _SIZES: Mapping[str, tuple[float, ...]] = {"random-class": (20, 500, 1000), "random-permutation": (0.5, 0.25, 0.25)}
 
 
 @dataclass(frozen=True)
 class SplitMode:
-    """What ``dataset.split_mode`` says.
+    """Parsed value of ``dataset.split_mode``.
 
     Attributes:
         name: its text, ``standard`` for ``public``.

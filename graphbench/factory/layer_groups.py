@@ -60,7 +60,7 @@ class LayerGroup:
         return {**self.fills, **self.fills_in.get(namespace, {})}
 
     def fields(self, config: Config, namespace: str) -> dict[str, Any]:
-        """What this group's keys put into the context of a namespace's layers, by field."""
+        """Values of this group's keys for the context of a namespace's layers, by field."""
         values = {name: config.value(key) for name, key in self.keys(namespace).items()}
         return {**values, **self.norm(config, namespace)}
 

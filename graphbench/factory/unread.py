@@ -1,4 +1,4 @@
-"""What a configuration sets and nothing reads: keys without a component that takes them, states without a layer.
+"""Settings that nothing reads: keys without a component that takes them, encoder states without a layer.
 
 A key that its own file, or the command line, changes and nothing reads is a slip of whoever wrote it: it would tell two
 configurations apart that train the same model. What a file that it builds on sets is left out, as are defaults.

@@ -70,7 +70,7 @@ class GPSBlock(nn.Module):
             name = type(attention).__name__
             raise ArgumentError("edge_dim", f"{name} has edge_dim {attention.edge_dim}, the block {edge_dim}")
         self._attention = (attention,)  # in a tuple: its parameters are in the state of the modules below, not twice
-        self.beside = nn.ModuleDict(_beside_the_layer(attention))
+        self.beside = nn.ModuleDict(_modules_outside_layer(attention))
         self.channels = channels
         self.has_edges = edge_dim is not None
         self._make = partial(GPSBlockLayer, channels, dropout=dropout, act=act, norm=norm)
@@ -143,6 +143,6 @@ def _local_layer(name: str, options: dict[str, Any], context: LayerContext) -> L
     return registry.construct(layer_class, options, context)
 
 
-def _beside_the_layer(attention: PlainAttention | None) -> dict[str, nn.Module]:
-    """What an attention has besides its layer."""
+def _modules_outside_layer(attention: PlainAttention | None) -> dict[str, nn.Module]:
+    """Modules of an attention outside its layer."""
     return {} if attention is None else {name: part for name, part in attention.named_children() if name != "layer"}

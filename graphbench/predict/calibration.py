@@ -82,7 +82,7 @@ class Calibration:
 
     @property
     def summary(self) -> str:
-        """What it gives, in one line."""
+        """One line on the calibrated quantities."""
         temperature = f"temperature {self.temperature:.3g}"
         if self.threshold is None:
             return f"{temperature}; no sets, which are for one class per row"

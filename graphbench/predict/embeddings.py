@@ -61,7 +61,7 @@ class Embeddings:
         return [self.nodes[self.graph == number] for number in range(self.num_graphs)]
 
     def of_nodes(self, rows: Tensor) -> Embeddings:
-        """Those of some nodes, numbered through all graphs; rows of graphs stay."""
+        """Embeddings of a subset of nodes, numbered through all graphs; rows of graphs stay."""
         nodes = None if self.nodes is None else self.nodes[rows]
         return replace(self, nodes=nodes, graph=self.graph[rows], node=self.node[rows])
 

@@ -115,7 +115,7 @@ class Predictions:
         return 1 - self.probability <= self.threshold
 
     def of_rows(self, rows: Tensor | slice) -> Predictions:
-        """Those of some rows."""
+        """Predictions of a subset of rows."""
         node, target, y = (None if each is None else each[rows] for each in (self.node, self.target_node, self.y))
         return replace(self, runs=self.runs[:, rows], graph=self.graph[rows], node=node, target_node=target, y=y)
 

@@ -94,7 +94,7 @@ class PublishedRow:
 
     @functools.cached_property
     def selectors(self) -> dict[str, str]:
-        """What :meth:`PublishedTable.find` can be asked for: its setting, and model, data set and metric."""
+        """Arguments that :meth:`PublishedTable.find` takes: setting, model, data set and metric."""
         return {"model": self.model, "dataset": self.dataset, "metric": self.metric, **self.settings}
 
 

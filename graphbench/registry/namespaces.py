@@ -110,6 +110,6 @@ def context_class(namespace: str) -> type:
 
 
 def imported(path: str) -> Any:
-    """What a path ``module:name`` names."""
+    """Object that a path ``module:name`` names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -62,7 +62,7 @@ class Aggregate:
 
     @property
     def selected_by(self) -> str | None:
-        """What selected the epochs: ``metric``, or the loss."""
+        """Quantity that selected the epochs: ``metric``, or the loss."""
         return self.runs[0].selected_by if self.runs else None
 
     @property

@@ -11,7 +11,7 @@ from graphbench.runs.field_types import check_field_types
 
 @dataclass(frozen=True)
 class PretrainedFacts:
-    """Where a run started from.
+    """Pretrained run that a run started from.
 
     Attributes:
         run: folder of the run whose parameters it took.

@@ -61,7 +61,7 @@ def environment(repository: Path | None = None) -> dict[str, Any]:
 
 @cache
 def _own_code() -> dict[str, Any]:
-    """What this process imports from; once, since what is edited or installed while it trains is not what it runs."""
+    """Software that this process runs; read once, because later edits and installations do not change it."""
     return _code(Path(__file__).resolve().parents[1])
 
 

@@ -210,7 +210,7 @@ class RunRecord:
 
     @property
     def selected_by(self) -> str | None:
-        """What chose the best epoch on the validation split: ``metric``, or the loss."""
+        """Quantity that chose the best epoch on the validation split: ``metric``, or the loss."""
         return "loss" if self.settings.get("metric_best") == "loss" else self.metric
 
     @property

@@ -202,7 +202,7 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
 
 
 def whole_configuration_note(roots: Iterable[Path]) -> str:
-    """That of a run's folder all runs of its configuration are taken; empty where no root is one."""
+    """Note that naming a run's folder selects all runs of its configuration; empty where no root is one."""
     runs = [str(root) for root in roots if (root / "record.json").is_file()]
     return f"all runs of the configuration are taken, not one alone: {' '.join(runs)}" if runs else ""
 

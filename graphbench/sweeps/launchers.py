@@ -21,7 +21,7 @@ LAUNCHERS = ("local", "slurm", "ray")
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What :func:`add_arguments`, and a ``--dry_run``, say.
+    """Values of the options of :func:`add_arguments`, and of ``--dry_run``.
 
     Attributes:
         jobs: pieces of work at the same time; None: the launcher's default.

@@ -66,7 +66,7 @@ def execute(spec: Spec) -> RunResult:
 
 
 def _terminate_with_parent() -> None:
-    """When the parent is killed, the run in progress is interrupted as by SIGTERM: its state is saved."""
+    """Interrupts the run in progress as SIGTERM does, its state saved, when the parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

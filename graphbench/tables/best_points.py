@@ -12,7 +12,7 @@ from graphbench.tables.sweep_table import Cell, runs_of
 
 
 def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
-    """Of the points of a grid that share a column the one with the best mean validation score; of equals the first.
+    """Best point of every grid and column by mean validation score; the first of equals.
 
     One whose runs have other settings or plug-ins than the sweep is chosen only where all have.
 

@@ -23,7 +23,7 @@ ROWS = ("measured", "published", "difference", "status", "baseline")
 
 @dataclass(frozen=True)
 class Layout:
-    """What is shown of a table.
+    """Display options of a table.
 
     Attributes:
         rows: kinds of rows, of :data:`ROWS`.

@@ -22,7 +22,7 @@ Level = Literal["node", "edge", "graph", "pair", "label"]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested.
+    """Component under test, and how it is called.
 
     Attributes:
         module: in float64 where tolerances matter; parameters away from special values (:func:`shaken`).
@@ -105,7 +105,7 @@ def check_permutation(
     """Other node numbers permute node outputs, other edge order edge outputs; outputs of graphs and labels stay.
 
     Args:
-        subject: what is tested.
+        subject: component under test.
         batch: the graphs.
         tolerance: of relative differences.
         renumbered: makes the same graphs from orders of nodes and edges.
@@ -124,7 +124,7 @@ def check_gradients(subject: Subject, batch: GraphBatch, *, vectors: bool = Fals
     """Every parameter that is not idle gets a finite gradient, and every matrix one that is not zero.
 
     Args:
-        subject: what is tested.
+        subject: component under test.
         batch: with at least one edge.
         vectors: refuse zero gradients of vectors, too; a bias in front of a normalisation has them.
     """
@@ -151,7 +151,7 @@ def check_corner_cases(subject: Subject, example: Callable[..., GraphBatch] = ex
     """No graphs, empty graphs, one node, no edges: shapes fit, values and gradients are finite.
 
     Args:
-        subject: what is tested.
+        subject: component under test.
         example: like :func:`example_batch`, called with ``sizes`` and ``edges``.
     """
     for sizes, edges in (((), True), ((0,), True), ((0, 3, 0), True), ((1,), True), ((4, 3), False), ((2, 1), False)):

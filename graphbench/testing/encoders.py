@@ -24,7 +24,7 @@ CONTEXT = {
     **{"dim": DIM, "dim_pe": DIM, "node_in": DIM, "edge_in": DIM, "num_types": 3, "edge_types": 0},
     **{"act": "gelu", "heads": 3, "max_nodes": 12, "input_dropout": 0.0, "use_graph_token": False},
 }
-"""What encoders are filled from in the checks, where their arguments say nothing else."""
+"""Context of encoders in the checks, where arguments set nothing else."""
 
 STATES = "states"
 """Name in ``batch.pe`` of the node states that a :class:`BatchEncoder` is handed."""

@@ -177,7 +177,7 @@ def pair_order(batch: GraphBatch, perm: Tensor) -> Tensor:
 
 
 def tensors_of(batch: GraphBatch) -> list[tuple[str, Tensor]]:
-    """What a batch consists of, by name."""
+    """Tensors of a batch, by name."""
     fields = [(name, getattr(batch, name)) for name in ("edge_index", "x", "edge_attr", "y")]
     fields += [("ragged.ptr", batch.ragged.ptr), *((f"pe.{name}", value) for name, value in batch.pe.items())]
     fields += [(f"pair_pe.{name}", value) for name, value in batch.pair_pe.items()]

@@ -28,7 +28,7 @@ CONTEXT = {
     "decoding": "concat",
     "infer_link_label": "edge",
 }
-"""What heads are filled from in the checks, where their arguments say nothing else."""
+"""Context of heads in the checks, where arguments set nothing else."""
 
 LEVELS: Mapping[Row | None, Sequence[Level]] = {
     "graph": ["graph"],

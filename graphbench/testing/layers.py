@@ -24,7 +24,7 @@ CONTEXT = {
     "act": "gelu",
     "dropout": 0.0,
 }
-"""What layers are filled from in the checks, where their arguments say nothing else."""
+"""Context of layers in the checks, where arguments set nothing else."""
 
 
 def layer_subject(

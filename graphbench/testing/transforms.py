@@ -138,13 +138,13 @@ def _encode(transform: Transform, store: GraphStore) -> GraphStore:
 
 
 def _encodings(store: GraphStore, graph: int) -> dict[str, Tensor]:
-    """What a transform computed for one graph, by name."""
+    """Outputs of a transform for one graph, by name."""
     given = ("edge_index", "x", "edge_attr", "y", "ragged.ptr")
     return {name: value for name, value in tensors_of(store.gather([graph])) if name not in given}
 
 
 def _difference(value: Tensor, expected: Tensor) -> str | None:
-    """What differs beyond rounding; None: nothing. Columns that other graphs have more of may be there, with zeros."""
+    """Difference beyond rounding; None where there is none. Columns that other graphs have more of may be there, with zeros."""
     value, expected = value.double(), expected.double()
     if value.dim() > 1 and value.shape[-1] > expected.shape[-1] and not value[..., expected.shape[-1] :].any():
         value = value[..., : expected.shape[-1]]

@@ -148,7 +148,7 @@ def _code_of_users() -> str:
 
 
 def _sentence(origin: Origin) -> str:
-    """Where a loss that is not finite comes from, and what to look for there."""
+    """Origin of a loss that is not finite, and what to look for there."""
     again = f"Computed again{' with ' if origin.weights else ''}{origin.weights}"
     module = f"{origin.module or 'the model'} ({origin.kind})"
     names = ", ".join(origin.tensors[:_MOST_NAMES])

@@ -84,7 +84,7 @@ class CSVLogger(Reporter):
 
 
 class ServiceLogger(Reporter):
-    """What the loggers of other programs share: trouble with one costs one warning, never the run.
+    """Base of the loggers of other programs: trouble with one costs one warning, never the run.
 
     Attributes:
         service: its name in messages.

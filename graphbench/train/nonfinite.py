@@ -1,4 +1,4 @@
-"""Where the first number that is not finite arises: the part of a model to name when a training loss is NaN.
+"""Search for the first module whose output is not finite: the part to name when a training loss is NaN.
 
 The loss of a batch is known long after its step, when the update has spread NaN over all parameters. So the batch is
 computed again, step by step and watched module by module, with parameters from before. Only runs that fail pay for it.

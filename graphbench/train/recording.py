@@ -216,7 +216,7 @@ def record(
             before.restore()
             before.forget_gradients()
             with work.batch.disturbed(work.tally.beyond):
-                _disturb(before.model)
+                _perturb_parameters(before.model)
                 _reseed_host()
                 graph.capture(work.run)
         before.restore()
@@ -234,7 +234,7 @@ def record(
 
 
 @torch.no_grad()
-def _disturb(model: nn.Module) -> None:
+def _perturb_parameters(model: nn.Module) -> None:
     """Other parameters while work is recorded: what is left over from then shows in a replay."""
     for parameter in model.parameters():
         parameter.mul_(0.5)

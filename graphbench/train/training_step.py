@@ -90,7 +90,7 @@ class TrainingStep:
         return StepOutput(loss.detach(), self._task.keep(pred), true)
 
     def total_loss(self, on_device: DeviceBatch, forward: Forward) -> Tensor:
-        """What is minimised, of a batch that this process alone computes, by a forward pass without others."""
+        """Minimised loss of a batch that this process computes alone, by a forward pass without the others."""
         return self._losses(on_device, forward)[-1]
 
     def _losses(self, on_device: DeviceBatch, forward: Forward | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -301,7 +301,7 @@ def _check_asked_links(store: GraphStore, transductive: bool) -> None:
 
 
 def _note_on_edges(store: GraphStore) -> str | None:
-    """What looks forgotten: edges at all, or the second direction of every one."""
+    """Note on edges that look forgotten: all of them, or the second direction of every one."""
     if not store.num_edges:
         return "no graph has an edge ('edge_index')."
     first = store.node_ptr[:-1].repeat_interleave(store.edge_ptr.diff())

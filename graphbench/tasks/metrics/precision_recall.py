@@ -23,7 +23,7 @@ class _PerClass(Metric):
     maximize = True
     kinds: ClassVar[tuple[TaskKind, ...]] = ("binary", "multiclass", "subtoken")
     of_positives: ClassVar[bool] = True
-    """Of a binary task that of the positive class alone."""
+    """Whether a binary task has the value of its positive class alone, not the average over both."""
 
     def value(self, pred: Tensor, true: Tensor) -> Tensor:
         """The metric from aligned tensors."""
