@@ -144,7 +144,7 @@ def _encodings(store: GraphStore, graph: int) -> dict[str, Tensor]:
 
 
 def _difference(value: Tensor, expected: Tensor) -> str | None:
-    """Difference beyond rounding; None where there is none. Columns that other graphs have more of may be there, with zeros."""
+    """Difference beyond rounding; None where there is none. Columns that other graphs have more of may be zeros."""
     value, expected = value.double(), expected.double()
     if value.dim() > 1 and value.shape[-1] > expected.shape[-1] and not value[..., expected.shape[-1] :].any():
         value = value[..., : expected.shape[-1]]
