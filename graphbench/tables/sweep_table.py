@@ -25,7 +25,14 @@ MAX_RANK = 3
 Status = (
     Verdict
     | Literal[
-        "not run", "unfinished", "other configuration", "other code", "not published", "not comparable", "smaller"
+        "not run",
+        "unfinished",
+        "failed",
+        "other configuration",
+        "other code",
+        "not published",
+        "not comparable",
+        "smaller",
     ]
 )
 """Verdict of a comparison, or why there is none.
@@ -78,7 +85,9 @@ class Cell:
             return "other code" if self.other_code else "other configuration"
         if self.measured is None:
             begun = set(self.result.left_out.values()) - {"missing"}
-            return "not comparable" if self.result.runs else "unfinished" if begun else "not run"
+            if self.result.runs or not begun:
+                return "not comparable" if self.result.runs else "not run"
+            return "failed" if all(reason.startswith("failed") for reason in begun) else "unfinished"
         if self.comparison and self.spec.reduced:
             return "smaller"
         return self.comparison.status if self.comparison else "not published"

@@ -199,16 +199,22 @@ def test_what_is_missing_is_named(sweep: Sweep) -> None:
     sweep.runs("absent", dataset="CiteSeer")
     crashed = sweep.runs("crashed")
     sweep.record(crashed, 0, 0.1, status="failed", reason="out of memory")
+    stopped = sweep.runs("stopped")
+    sweep.record(stopped, 0, 0.1, status="failed", reason="out of memory")
+    sweep.record(stopped, 1, 0.1, status="interrupted")
     sweep.runs("more", *[0.5] * 7)
     cells = {row[0]: row[1:] for row in sweep.rows_of()[1:]}
     assert cells == {
         "half": ["**0.8200 ± 0.0200** (1st, 3 of 5)", ""],
         "absent": ["not run", "not run"],
-        "crashed": ["unfinished", ""],
+        "crashed": ["failed", ""],
+        "stopped": ["unfinished", ""],
         "more": ["0.5000 ± 0.0000 (7 runs)", ""],
     }
     states = {cell.spec.label: cell.status for cell in sweep.table().cells.values()}
-    assert (states["absent"], states["crashed"]) == ("not run", "unfinished"), "in CSV files, too"
+    assert [states[label] for label in ("absent", "crashed", "stopped")] == ["not run", "failed", "unfinished"], (
+        "in CSV files, too"
+    )
     text = sweep.text()
     assert "- not run: absent (Cora, CiteSeer).\n" in text
     assert "- not included, half, Cora: run 3 failed: loss is nan; run 7 other configuration; run 4 missing.\n" in text
