@@ -7,8 +7,9 @@ configuration, else (``FromContext``) from the context, a dataclass filled in th
     model = build_model(config, declared_info(config))  # factory.model, factory.data
     optimizer = build_optimizer(config, model)  # factory.training
 
-- ``data``, ``transforms``, ``loaders``: data set, splits, encodings, batches.
-- ``model``, ``encoders``, ``layers``, ``pretrained``: the model and its parameters.
+- ``data``, ``transforms``, ``split_data``, ``loaders``: data set, splits, encodings, data of one run, batches.
+- ``model``, ``encoders``, ``layers``, ``layer_groups``, ``pretrained``: the model and its parameters.
+- ``outline``, ``unread``: what can be known of a model without its data, and the settings that nothing reads.
 - ``task``, ``training``, ``wandb_name``: loss, metrics, optimiser, schedule, loggers.
 - ``compat``: arguments that GraphGPS and its forks choose differently.
 - ``config_errors``: messages of components with file, line and key.
