@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from graphbench.errors import ArgumentError
+from graphbench.structures.capacity import RealRows
 from graphbench.tasks.losses.cross_entropy import CrossEntropy, WeightedCrossEntropy
 
 
@@ -83,3 +85,60 @@ def test_losses_of_training_and_evaluation_are_the_formula_for_few_and_many_clas
     loss = CrossEntropy("classification_multi", classes)
     torch.testing.assert_close(loss(logits, true), expected)
     torch.testing.assert_close(loss(logits.requires_grad_(), true).detach(), expected)
+
+
+TARGETS = {
+    "multiclass": ("classification_multi", 3, torch.tensor([0, 2, 1, 1, 0])),
+    "binary": ("classification", 1, torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])),
+    "multilabel": ("classification_multilabel", 3, torch.tensor([[0.0, 1.0, torch.nan]] * 4 + [[1.0, 0.0, 1.0]])),
+}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weight", [(), (2.0, 0.5, 3.0), (4.0,)])
+@pytest.mark.parametrize("size_average", ["mean", "sum"])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_class_weights_and_label_smoothing_are_pytorchs(kind, size_average, weight, smoothing):
+    task_type, columns, true = TARGETS[kind]
+    if len(weight) not in (0, columns, 1 if kind != "multiclass" else columns):
+        with pytest.raises(
+            ArgumentError, match=f"the length of class_weight is .* in this task, received {len(weight)}"
+        ):
+            CrossEntropy(task_type, columns, class_weight=weight)
+        return
+    made = CrossEntropy(task_type, columns, size_average, class_weight=weight, label_smoothing=smoothing)
+    pred = torch.randn(5, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    known = torch.tensor(weight, dtype=torch.float64) if weight else None
+    if kind == "multiclass":
+        expected = F.cross_entropy(pred, true, known, reduction=size_average, label_smoothing=smoothing)
+    else:
+        counted = ~true.isnan()
+        smooth = ((1 - smoothing) * true.double() + smoothing / 2).view(5, columns)[counted.view(5, columns)]
+        of_entry = None if known is None else known.expand(5, columns)[counted.view(5, columns)]
+        logits = pred[counted.view(5, columns)]
+        expected = F.binary_cross_entropy_with_logits(logits, smooth, pos_weight=of_entry, reduction=size_average)
+    loss = made(pred, true)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    [ours], [theirs] = (torch.autograd.grad(each, pred, retain_graph=True) for each in (loss, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    # Rows of padding, with numbers that nobody may read, change nothing.
+    real = RealRows(torch.tensor([True] * 5 + [False] * 2))
+    padded = torch.cat([pred, torch.full((2, columns), torch.inf, dtype=pred.dtype)])
+    again = made(padded, torch.cat([true, true[:2]]), real)
+    torch.testing.assert_close(again, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(torch.autograd.grad(again, pred)[0], theirs, rtol=1e-12, atol=1e-12)
+    if made.row_wise and kind != "multilabel":
+        rows = torch.full((5,), 1 / 5 if size_average == "mean" else 1.0, dtype=torch.float64)
+        torch.testing.assert_close(made.weighted(pred, true, rows), expected, rtol=1e-12, atol=1e-12)
+    assert made.row_wise is (kind != "multiclass" or not weight)
+
+
+def test_class_weights_and_label_smoothing_out_of_range():
+    for given, told in (
+        ({"class_weight": (-1.0,)}, "class_weight must be at least 0"),
+        ({"label_smoothing": 1.0}, r"label_smoothing must lie in \[0, 1\)"),
+    ):
+        with pytest.raises(ArgumentError, match=told):
+            CrossEntropy("classification", 1, **given)
+    with pytest.raises(ArgumentError, match="subtokens have neither"):
+        CrossEntropy("subtoken_prediction", 7, label_smoothing=0.1)
