@@ -42,6 +42,5 @@ def _begin_momentum(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     """
     for group in optimizer.param_groups:
         for parameter in group["params"] if group["momentum"] else ():
-            state = optimizer.state[parameter]
-            if parameter.grad is not None and state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = torch.zeros_like(parameter)
+            if parameter.grad is not None and optimizer.state[parameter].get("momentum_buffer") is None:
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
