@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import torch
@@ -22,6 +23,18 @@ def own_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
     Raises:
         RuntimeError: others have so many that none are left.
     """
+    found = _free(device, count)
+    if len(found) < count:
+        gc.collect()  # a training that has ended may still be held by a cycle
+        found += _free(device, count - len(found))
+    if len(found) < count:
+        left = f"all but {len(found)}" if found else "all of them"
+        raise RuntimeError(f"a GPU has {STREAMS} streams, and other trainings of this process have {left}")
+    return found
+
+
+def _free(device: torch.device, count: int) -> list[torch.cuda.Stream]:
+    """At most ``count`` streams that nobody has, which are taken."""
     found: list[torch.cuda.Stream] = []
     for _ in range(STREAMS):
         if len(found) == count:
@@ -31,7 +44,4 @@ def own_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
         if key not in _held:
             _held[key] = stream
             found.append(stream)
-    if len(found) < count:
-        left = f"all but {len(found)}" if found else "all of them"
-        raise RuntimeError(f"a GPU has {STREAMS} streams, and other trainings of this process have {left}")
     return found
