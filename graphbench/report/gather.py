@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from graphbench.errors import UserError
 from graphbench.published.table import PublishedRow
 from graphbench.report.markup import findable
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import PACKED, left_out_note, own_record_sources, whole_configuration_note
+from graphbench.runs.records import PACKED, own_record_sources, tell_selection
 from graphbench.sweeps import Sweep, read_sweep
 from graphbench.sweeps.cells import CellSpec
 from graphbench.tables.model_names import model_name
@@ -135,8 +134,7 @@ def gather(roots: Sequence[Path], sweeps: Sequence[Path] = ()) -> list[Configura
             folders.setdefault(folder, folder.name if inside == "." else inside.replace(f"{PACKED}/", "/"))
     if not folders:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
-    for note in filter(None, (left_out_note(left_out), whole_configuration_note(roots))):
-        print(f"note: {note}", file=sys.stderr)
+    tell_selection(roots, left_out)
     count = Counter(folders.values())
     names = {folder: str(folder) if count[name] > 1 else name for folder, name in folders.items()}
     configurations = [_configuration(name, folder, named=folder in roots) for folder, name in names.items()]

@@ -7,7 +7,6 @@ that is there with another content is refused. ``graphbench/runs/records.py`` ha
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from graphbench import atomic
 from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
-from graphbench.runs.records import PACKED, read_packed, record_sources, whole_configuration_note, write_packed
+from graphbench.runs.records import PACKED, read_packed, record_sources, tell_selection, write_packed
 
 
 def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
@@ -61,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.out.suffix != PACKED:
         parser.error(f"--out must end in {PACKED}, received {options.out}")
-    if note := whole_configuration_note(options.runs):
-        print(f"note: {note}", file=sys.stderr)
+    tell_selection(options.runs)
     added, total = pack(options.runs, options.out)
     print(f"wrote {options.out}: {added} records added, {total} in all")
     return 0

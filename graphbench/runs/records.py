@@ -16,6 +16,7 @@ import functools
 import json
 import logging
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -201,16 +202,21 @@ def own_record_sources(root: Path) -> tuple[list[RecordSource], list[Path]]:
     return own, list(dict.fromkeys(source.path.parent for source in sources if isinstance(source, PackedRecords)))
 
 
-def whole_configuration_note(roots: Iterable[Path]) -> str:
-    """Note that naming a run's folder selects all runs of its configuration; empty where no root is one."""
+def tell_selection(roots: Iterable[Path], left_out: Iterable[Path] = ()) -> None:
+    """Notes on standard error: roots that stand for more than themselves, packed files that are left out.
+
+    Args:
+        roots: folders and files that a user named; the folder of a run selects all runs of its configuration.
+        left_out: second result of :func:`own_record_sources`.
+    """
+    packed = list(dict.fromkeys(str(file.parent) for file in left_out))
+    if packed:
+        print(
+            f"note: packed records beside own runs are left out; to have them, name {' '.join(packed)}", file=sys.stderr
+        )
     runs = [str(root) for root in roots if (root / "record.json").is_file()]
-    return f"all runs of the configuration are taken, not one alone: {' '.join(runs)}" if runs else ""
-
-
-def left_out_note(files: Iterable[Path]) -> str:
-    """Command to have packed files that were left out; empty without any."""
-    folders = list(dict.fromkeys(str(file.parent) for file in files))
-    return f"packed records beside own runs are left out; to have them, name {' '.join(folders)}" if folders else ""
+    if runs:
+        print(f"note: all runs of the configuration are taken, not one alone: {' '.join(runs)}", file=sys.stderr)
 
 
 def read_packed(file: Path) -> _Contents:

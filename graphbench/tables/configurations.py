@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphbench.errors import UserError, neighbour
 from graphbench.runs.aggregate import Aggregate, aggregate
-from graphbench.runs.records import left_out_note, own_record_sources, whole_configuration_note
+from graphbench.runs.records import own_record_sources, tell_selection
 from graphbench.runs.summary import STATISTICS, format_mean
 from graphbench.tables.provenance import Provenance, copy_notes, plug_in_notes, trials_note
 from graphbench.tables.text_table import TextCell, TextTable
@@ -84,6 +83,5 @@ def configurations(folders: Sequence[Path]) -> list[Path]:
         sources, packed = own_record_sources(folder)
         paths += [source.path for source in sources] or [folder]
         left_out += packed
-    for note in filter(None, (left_out_note(left_out), whole_configuration_note(folders))):
-        print(f"note: {note}", file=sys.stderr)
+    tell_selection(folders, left_out)
     return list(dict.fromkeys(paths))
