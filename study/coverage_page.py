@@ -75,7 +75,7 @@ def _with_reasons(cells: Iterable[Coverage], path: Path) -> list[str]:
     for (table, model), count in Counter((cell.table, cell.row.model) for cell in cells).items():
         reason = stated.get((table, model), f"no reason is stated in {path.relative_to(ROOT)}")
         rows.setdefault(reason, []).append(f"{model} ({table}, {count})")
-    return [f"- {', '.join(named)}: {reason}." for reason, named in rows.items()]
+    return [f"- {', '.join(named)}: {reason.rstrip('.')}." for reason, named in rows.items()]
 
 
 def _nearer_to_validation(cells: Iterable[Coverage]) -> list[str]:
@@ -105,7 +105,11 @@ def _nearer_to_validation(cells: Iterable[Coverage]) -> list[str]:
 def _strictness(cells: Sequence[Coverage]) -> list[str]:
     """A table of how often the criterion would be met by less, and by the wrong numbers."""
     measured = [cell for cell in cells if cell.measured]
+    configurations = len({cell.config for cell in measured})
     lines = [
+        f"The {len(measured)} measured cells are of {configurations} configurations: print has some numbers in several",
+        "tables, and each counts there. Runs of uncommitted or of several commits' code are named below their tables.",
+        "",
         "Deviations in print are wide in some tables. *Within a point*: cells that are reproduced whatever the",
         "published deviation. *Another row's*: how often the measured mean of another row of the same column would",
         "have been called reproduced. Where that is as often as for a row's own, the word says nothing about a model.",
@@ -119,12 +123,18 @@ def _strictness(cells: Sequence[Coverage]) -> list[str]:
 
 
 def _strict_line(title: str, cells: Sequence[Coverage]) -> str:
-    pairs = [(a, b) for a in cells for b in cells if a.row != b.row and (a.table, a.column) == (b.table, b.column)]
+    pairs = [(a, b) for a in cells for b in cells if a.row != b.row and _share_column(a, b)]
     near = sum(_would_pass(cell, cell, deviation=False) for cell in cells)
     shares = [(sum(cell.reproduced for cell in cells), len(cells)), (near, len(cells))]
     shares.append((sum(_would_pass(of, printed) for of, printed in pairs), len(pairs)))
     shown = [f"{count / total:.0%}" if total else "-" for count, total in shares]
     return f"| {title} | {len(cells)} | {' | '.join(shown)} |"
+
+
+def _share_column(a: Coverage, b: Coverage) -> bool:
+    """Whether two cells stand in one column, of print or of the sweep, which may have several for one in print."""
+    printed = (a.row.dataset, a.row.setting) == (b.row.dataset, b.row.setting)
+    return a.table == b.table and (printed or a.column == b.column)
 
 
 def _would_pass(of: Coverage, printed: Coverage, *, deviation: bool = True) -> bool:

@@ -56,7 +56,8 @@ def _legend(table: SweepTable, rows: Collection[str], star: str) -> list[str]:
     doubted = {doubt for cell in table.cells.values() for doubt in cell.doubts}
     notes += [text for doubt, text in EXPLANATIONS.items() if doubt in doubted]
     if table.baseline is not None:
-        test = "two-sided t-test over the runs, paired where both have the same several splits, else Welch's"
+        splits = "paired where the records of both name the same several splits"
+        test = f"two-sided t-test over the runs, {splits}, else Welch's"
         tested = [cell for cell in table.cells.values() if cell.p_value is not None]
         unpaired = [cell for cell in tested if not cell.paired]
         if unpaired and len(unpaired) < len(tested):
