@@ -117,3 +117,10 @@ def test_refused_arguments() -> None:
         entrywise_loss(x, x, "l1", rows=torch.ones(2, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"'mse', 'l1', 'smoothl1', 'bce'.*received 'hinge'"):
         entrywise_loss(x, x, "hinge")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["bce", "mse", "l1", "smoothl1"])
+def test_targets_may_be_whole_numbers(kind: str) -> None:
+    pred, true = torch.randn(5, dtype=torch.float64), torch.tensor([0, 1, 1, 0, 1])
+    found, expected = (entrywise_loss(pred, true, kind, backend=backend) for backend in ("cpu", "reference"))
+    torch.testing.assert_close(found, expected)

@@ -176,3 +176,20 @@ def test_refused_arguments() -> None:
         residual_norm_sum([])
     with pytest.raises(ValueError, match="must lie in"):
         residual_norms([NormInput(h, norm), NormInput(h, norm, Fusion(dropout=-0.1))])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_weights_may_be_views(training: bool) -> None:
+    """PyTorch's own backward pass reads a strided weight as if it were contiguous."""
+    h, weights = normal(7, 4).detach(), normal(4, 2).detach()
+    seed = torch.randn_like(h)
+
+    def gradient(weight: Tensor, backend: str) -> Tensor:
+        x = h.clone().requires_grad_()
+        zeros, ones = torch.zeros(4, dtype=h.dtype), torch.ones(4, dtype=h.dtype)
+        norm = Normalization(weight, zeros, zeros.clone(), ones.clone(), training)
+        [found] = torch.autograd.grad(residual_norm(x, norm, backend=backend), x, seed)
+        return found
+
+    for weight in (weights[:, 0], weights[:1, 0].expand(4)):
+        torch.testing.assert_close(gradient(weight, "cpu"), gradient(weight.contiguous(), "reference"))

@@ -477,3 +477,22 @@ def test_wrong_arguments_are_refused() -> None:
         run(lam=lam, dropout_p=1.5)
     with pytest.raises(ValueError, match="'gpuu'"):
         run(lam=lam, backend="gpuu")
+
+
+@pytest.mark.parametrize("spread", [40.0, 75.0, 100.0])
+def test_gradients_of_weights_below_any_float32(spread: float) -> None:
+    """The active keys of the first row have weights of e^-spread; its flow is known, so that a difference tells."""
+    ragged = Ragged.from_sizes([3])
+
+    def out(first: Tensor) -> Tensor:
+        given = ([1.0, 0.5, 0.1], [0.0, -spread / 2, -spread], [0.0, 1.0, 1.0], [3.0, 1.0, 0.0], [1.0, 10.0, 100.0])
+        q, k, qf, kf, v = (torch.tensor(each, dtype=torch.float64).view(3, 1, 1) for each in given)
+        qf = qf + first * torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).view(3, 1, 1)
+        lam = torch.tensor(100.0, dtype=torch.float64)
+        return sparse_flow(q, k, qf, kf, v, ragged, lam=lam, alpha=1000.0, backend="cpu")[0, 0, 0]
+
+    first = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+    [found] = torch.autograd.grad(out(first), first)
+    with torch.no_grad():
+        difference = (out(first + 1e-3) - out(first - 1e-3)) / 2e-3
+    assert found.item() == pytest.approx(difference.item(), rel=1e-4)

@@ -19,7 +19,7 @@ _LOSSES: Mapping[Kind, Callable[..., Tensor]] = {
 
 def entrywise_loss(pred: Tensor, true: Tensor, kind: Kind, mean: bool, rows: Tensor | None, unknown: bool) -> Tensor:
     """See :func:`graphbench.ops.entrywise_loss.entrywise_loss`."""
-    loss = _LOSSES[kind]
+    loss, true = _LOSSES[kind], true.to(pred.dtype)
     if rows is None and not unknown:
         total = loss(pred, true, reduction="sum")
         return total / max(true.numel(), 1) if mean else total

@@ -31,6 +31,7 @@ def linear_and_rows(h: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) 
     """See :func:`graphbench.ops.linear.linear_and_rows`; large weights, half precision and autocast take torch code."""
     if not _reaches(h, [weight, *([] if bias is None else [bias])], (len(weight), h.shape[1])):
         return cpu.linear_and_rows(h, weight, bias, relu)
+    bias = None if bias is None else bias.contiguous()
     arguments = (unit_stride(h), weight.contiguous(), bias, relu, cpu.Passes(product, gradients))
     return cpu.Linear.apply(*arguments)  # type: ignore[no-untyped-call]
 

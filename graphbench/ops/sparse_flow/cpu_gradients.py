@@ -14,9 +14,6 @@ from graphbench.ops.sparse_flow.cpu_tiles import Operands, left_over_rows, next_
 from graphbench.ops.sparse_flow.refined import RefinedRows
 from graphbench.ops.sparse_flow.solver import Solution, flow_over_nu
 
-# Denominator of rows without any flow and without a conservation term, whose numerator is 0.
-_TINY = 1e-30
-
 
 class Gradients(NamedTuple):
     """Gradients of the operands of a bucket, of its values and of lam."""
@@ -101,7 +98,10 @@ def add_tile(
     # c = g - gbar on the active set, gbar = sum_A w g / (beta + sum_A w)
     torch.sign(z, out=w_active).mul_(w)
     slope = beta + w_active.sum(2, keepdim=True)
-    gbar = torch.mul(w_active, g, out=scratch).sum(2, keepdim=True) / slope.clamp_(min=_TINY)
+    tiny = torch.finfo(
+        slope.dtype
+    ).tiny  # of rows without any flow and without a conservation term, whose numerator is 0
+    gbar = torch.mul(w_active, g, out=scratch).sum(2, keepdim=True) / slope.clamp_(min=tiny)
     c = g.sub_(gbar)
 
     # ds / nu = z c - r sum_k z_k c_k, as through any softmax of -s

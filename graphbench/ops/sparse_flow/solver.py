@@ -47,7 +47,7 @@ class Solution(NamedTuple):
 
 def positive(lam: Tensor) -> Tensor:
     """Weights of the friction, those that are 0 so small that no digit of a flow depends on them."""
-    return lam.clamp(min=1e-30)
+    return lam.clamp(min=torch.finfo(lam.dtype).tiny)
 
 
 def solve(
