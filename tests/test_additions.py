@@ -19,7 +19,7 @@ from tests.paths import ROOT
 ADDITIONS = ROOT / "tests/additions"
 FILES = {
     **{"attention": 2, "local_layer": 2, "encoder": 3, "dataset": 3, "metric": 1},
-    **{"model": 2, "head": 2, "loss": 1, "schedule": 1},
+    **{"model": 2, "head": 2, "loss": 1, "schedule": 1, "sampler": 1},
 }
 COPIED = ("graphbench", "configs", "tests", "scripts", "study", "docs", "datasets", "results")
 NAMED = ("mean-field", "edge-mean", "degree-se", "residual-mean", "cosine-node", "synthetic/rings")

@@ -37,6 +37,7 @@ TESTED_THROUGH = {
     "config/run_keys.py": "config/test_load.py",
     "config/yaml_files.py": "config/test_load.py",
     "data/context.py": "data/test_builder.py",
+    "data/large/context.py": "factory/test_samplers.py",
     "data/datasets/tu_files.py": "data/datasets/test_tu.py",
     "data/gather.py": "data/loading/test_loader.py",
     "data/graph_records.py": "data/datasets/test_custom.py",

@@ -44,6 +44,7 @@ NAMESPACES = {
     "losses": ("tasks/losses",),
     "optimizers": ("train/optimizers",),
     "schedules": ("train/schedules",),
+    "samplers": ("data/large",),
 }
 """Topics whose lines are components."""
 

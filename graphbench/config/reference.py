@@ -15,6 +15,7 @@ from graphbench.config.schema import GROUPS, SCHEMA
 
 SECTIONS = {
     "data/datasets": ("dataset.format", "dataset"),
+    "data/large": ("train.sampler", "train"),
     "encoders/node": ("dataset.node_encoder_name", "dataset"),
     "encoders/edge": ("dataset.edge_encoder_name", "dataset"),
     "encoders/positional": ("dataset.node_encoder_name, with a group posenc_<Name>", ""),

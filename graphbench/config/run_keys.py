@@ -136,17 +136,8 @@ TRAIN = {
         "saint_edge and saint_rw (GraphSAINT: the subgraph of batch_size random nodes, edges or walks of walk_length "
         "steps, iter_per_epoch times), seeds (not at all, with the loss of batch_size nodes per step, for models that "
         "read nodes one by one: ANSGT)",
-        allowed=(
-            "full_batch",
-            "random_node",
-            "neighbor",
-            "shadow",
-            "cluster",
-            "saint_node",
-            "saint_edge",
-            "saint_rw",
-            "seeds",
-        ),
+        namespaces=("data/large",),
+        extra=("full_batch",),
     ),
     "eval_period": Key(10, "epochs between evaluations; the first and the last epoch are always evaluated", minimum=1),
     "metrics_period": Key(
@@ -214,7 +205,8 @@ VAL = {
         "(models gnn, GPSModel, TwoBranch, GECO, SGC, SIGN, APPNP and GPRGNN); random_node and cluster predict part by "
         "part, without the edges between parts, neighbor and shadow on batches like those of the training: "
         "approximations, named in record and table",
-        allowed=("full_batch", "blocks", "random_node", "cluster", "neighbor", "shadow"),
+        namespaces=("data/large",),
+        extra=("full_batch", "blocks"),
     ),
     "measure_error": Key(
         True,

@@ -8,19 +8,18 @@ from functools import partial
 import numpy as np
 import torch
 
+from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.blockwise.stored import StoredBlocks
 from graphbench.config import Config
+from graphbench.config.schema import SCHEMA
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.files.roots import Roots
 from graphbench.data.large.clusters import Clusters
+from graphbench.data.large.context import SamplerContext
 from graphbench.data.large.incoming_edges import IncomingEdges
-from graphbench.data.large.loader import LoaderOptions, SamplingLoader
-from graphbench.data.large.neighbor_loader import NeighborLoader, ShadowLoader
+from graphbench.data.large.loader import LargeLoader, LoaderOptions, SamplingLoader
 from graphbench.data.large.pair_loader import PairLoader
-from graphbench.data.large.partition_loader import ClusterLoader, PartitionLoader
-from graphbench.data.large.saint_loader import SaintLoader
-from graphbench.data.large.seed_loader import SeedLoader
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
@@ -34,8 +33,14 @@ WHOLE = 2**22
 """Nodes and edges up to which an approximate evaluation is measured against a model that needs the graph as a whole."""
 
 
+def sampler_class(config: Config, key: str = "train.sampler") -> type[LargeLoader] | None:
+    """The sampler that a key names; None for ``full_batch`` and ``blocks``, which sample nothing."""
+    name = config.value(key)
+    return None if name in SCHEMA[key].extra else registry.lookup(registry.SAMPLERS, name, config.where(key))
+
+
 def build_large_loader(config: Config, loaded: LoadedDataset, splits: Splits, process: LoaderProcess) -> SamplingLoader:
-    """The loader that ``train.sampler`` names, one that cuts the graph.
+    """The loader that ``train.sampler`` names, one that samples.
 
     Args:
         config: a loaded configuration.
@@ -43,42 +48,36 @@ def build_large_loader(config: Config, loaded: LoadedDataset, splits: Splits, pr
         splits: splits of this run.
         process: process of the training that the batches are for.
     """
-    train, evaluation, store = config.tree.train, config.tree.val.sampler, loaded.store
+    train, store = config.tree.train, loaded.store
+    sampler, evaluation = sampler_class(config), sampler_class(config, "val.sampler")
+    assert sampler is not None
     options = LoaderOptions(
         process,
-        evaluation,
+        config.tree.val.sampler,
         train.train_parts,
         blocks=partial(_blocks, store, process),
         exact=_exact_evaluation(config, loaded),
     )
-    sampled = {"sizes": train.neighbor_sizes, "batch_size": train.batch_size}
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
-    with config_errors(config, *keys):
+    with config_errors(config, f"train.{train.sampler}", *keys):
         if store.y_level == "pair":
+            sampled = {"sizes": train.neighbor_sizes, "batch_size": train.batch_size}
             return PairLoader(store, splits, options, sampler=train.sampler, **sampled)
-        if "cluster" in (train.sampler, evaluation):
+        if any(each is not None and each.needs_clusters for each in (sampler, evaluation)):
             cache, how = Roots.from_environment(config.tree.dataset.dir).cache, {"method": train.clustering}
             clusters = Clusters.cached(cache, store, train.train_parts, seed=process.seed, **how)
             options = replace(options, clusters=clusters)
-        if train.sampler == "random_node":
-            return PartitionLoader(store, splits, options)
-        if train.sampler == "cluster":
-            return ClusterLoader(store, splits, options, batch_size=train.batch_size)
-        if train.sampler in ("neighbor", "shadow"):
-            loader = NeighborLoader if train.sampler == "neighbor" else ShadowLoader
-            return loader(store, splits, options, **sampled)
-        if train.sampler == "seeds":
-            return SeedLoader(store, splits, options, batch_size=train.batch_size)
-        return SaintLoader(
-            store,
-            splits,
-            options,
-            sampler=train.sampler,
+        context = SamplerContext(
+            store=store,
+            splits=splits,
+            options=options,
             batch_size=train.batch_size,
+            sizes=train.neighbor_sizes,
             walk_length=train.walk_length,
             iterations=train.iter_per_epoch,
             coverage=train.sample_coverage,
         )
+        return registry.construct(sampler, config.component_args("train", train.sampler), context)
 
 
 def _blocks(store: GraphStore, process: LoaderProcess, incoming: IncomingEdges) -> StoredBlocks:

@@ -8,12 +8,13 @@ from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.config import Config
 from graphbench.data.builder import LoadedDataset
+from graphbench.data.large.pair_loader import PAIR_SAMPLERS
 from graphbench.data.loading.loader import GraphLoaders
 from graphbench.data.loading.process import LoaderProcess
 from graphbench.data.splits import Splits
 from graphbench.errors import UserError
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.large_loaders import build_large_loader, check_blockwise
+from graphbench.factory.large_loaders import build_large_loader, check_blockwise, sampler_class
 from graphbench.factory.model import build_model
 from graphbench.factory.task import build_task
 from graphbench.factory.transforms import batch_transform, build_transforms
@@ -40,35 +41,38 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
         UserError: naming both.
     """
     train, evaluation = config.tree.train.sampler, config.tree.val.sampler
-    if evaluation != "full_batch" and train == "full_batch":
+    sampler, of_evaluation = sampler_class(config), sampler_class(config, "val.sampler")
+    if evaluation != "full_batch" and sampler is None:
         raise UserError(
             f"{config.where('val.sampler')}: val.sampler {evaluation} is for graphs that are cut in training as well; "
             "set train.sampler to one that cuts them, e.g. random_node or neighbor."
         )
-    if evaluation in ("neighbor", "shadow") and evaluation != train:
+    if sampler is not None and of_evaluation is not None and evaluation not in sampler.evaluations:
+        if not of_evaluation.predicts:
+            raise UserError(f"{config.where('val.sampler')}: {evaluation} is for training alone, not for val.sampler.")
+        if evaluation != train:
+            raise UserError(
+                f"{config.where('val.sampler')}: val.sampler {evaluation} predicts on batches like those of "
+                f"train.sampler {evaluation}; received train.sampler {train}."
+            )
+    if info.task == "link_pred" and not {train, evaluation} <= {"full_batch", *PAIR_SAMPLERS}:
         raise UserError(
-            f"{config.where('val.sampler')}: val.sampler {evaluation} predicts on batches like those of train.sampler "
-            f"{evaluation}; received train.sampler {train}."
+            f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch, "
+            f"{' or '.join(PAIR_SAMPLERS)}; received {train} and {evaluation}."
         )
-    if info.task == "link_pred" and not {train, evaluation} <= {"full_batch", "neighbor", "shadow"}:
-        raise UserError(
-            f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch, neighbor or "
-            f"shadow; received {train} and {evaluation}."
-        )
-    cut = train not in ("full_batch", "seeds")
-    transforms = build_transforms(config) if cut else {}
+    transforms = build_transforms(config) if sampler is not None and sampler.cuts_graph else {}
     whole = [name for name, transform in transforms.items() if transform.level in _OF_WHOLE_GRAPHS]
     if whole:
         raise UserError(
             f"{config.where('train.sampler')}: train.sampler {train} cuts the graph, and {', '.join(whole)} of pairs "
             "of nodes cannot be cut along; set train.sampler to full_batch."
         )
-    if train != "full_batch" and batch_transform(config) is not None:
+    if sampler is not None and batch_transform(config) is not None:
         raise UserError(
             f"{config.where('dataset.distances')}: dataset.distances batch measures whole graphs, and train.sampler "
             f"{train} cuts them; set train.sampler to full_batch."
         )
-    if train.startswith("saint") and config.tree.train.sample_coverage:
+    if sampler is not None and sampler.weights_nodes and config.tree.train.sample_coverage:
         obstacle = build_task(config, info).weight_obstacle()
         if obstacle is not None:
             raise UserError(
@@ -101,9 +105,8 @@ def build_loaders(config: Config, loaded: LoadedDataset, splits: Splits, seed: i
         fabric: device of the batches, number of processes and rank of this one.
     """
     train = config.tree.train
-    sampler = train.sampler
     process = LoaderProcess(seed, fabric.device, fabric.global_rank, fabric.world_size)
-    if sampler == "full_batch":
+    if sampler_class(config) is None:
         keys = ("dataset.resample_negative", "train.node_budget", "train.batching", "train.resident")
         filled = {"node_budget": "train.node_budget", "eval_node_budget": "val.node_budget"}
         with config_errors(config, *keys, "train.batch_size", "dataset.split", filled=filled):

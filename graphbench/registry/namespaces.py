@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from graphbench.data.builder import DatasetBuilder
+    from graphbench.data.large.loader import LargeLoader
     from graphbench.encoders.contract import FeatureEncoder, PositionalEncoder
     from graphbench.heads.contract import Head
     from graphbench.layers.contract import Attention, Block, LocalLayer
@@ -41,6 +42,9 @@ class Namespace(str, Generic[T]):
 
 DATASETS: Namespace[DatasetBuilder] = Namespace(
     "data/datasets", "graphbench.data.builder:DatasetBuilder", "graphbench.data.context:DatasetContext"
+)
+SAMPLERS: Namespace[LargeLoader] = Namespace(
+    "data/large", "graphbench.data.large.loader:LargeLoader", "graphbench.data.large.context:SamplerContext"
 )
 TRANSFORMS: Namespace[Transform] = Namespace(
     "transforms", "graphbench.transforms.base:Transform", "graphbench.transforms.context:TransformContext"
@@ -85,7 +89,17 @@ SCHEDULES: Namespace[Schedule] = Namespace(
 NAMESPACES: Mapping[str, Namespace[Any]] = {
     str(namespace): namespace
     for namespace in (
-        *(DATASETS, TRANSFORMS, NODE_ENCODERS, EDGE_ENCODERS, POSITIONAL_ENCODERS, LOCAL_LAYERS, ATTENTIONS, BLOCKS),
+        *(
+            DATASETS,
+            SAMPLERS,
+            TRANSFORMS,
+            NODE_ENCODERS,
+            EDGE_ENCODERS,
+            POSITIONAL_ENCODERS,
+            LOCAL_LAYERS,
+            ATTENTIONS,
+            BLOCKS,
+        ),
         *(MODELS, HEADS, LOSSES, METRICS, OPTIMIZERS, SCHEDULES),
     )
 }

@@ -51,6 +51,35 @@ def test_a_graph_is_trained_in_pieces(overrides: str, tmp_path: Path, monkeypatc
     assert line["val"]["accuracy"] > 0.4  # seven classes
 
 
+DROP_EDGE = ROOT / "tests/additions/sampler/graphbench/data/large/drop_edge.py"
+
+
+def test_a_sampler_of_a_plug_in(tmp_path: Path, monkeypatch, data_root: Path, plug_ins_forgotten: None) -> None:
+    monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
+    plugin = tmp_path / "drop_edge.py"
+    plugin.write_text(DROP_EDGE.read_text())
+    monkeypatch.setenv("GRAPHBENCH_ALLOW_PLUGINS", "1")
+    own = ["out_dir", str(tmp_path / "out"), "dataset.dir", str(tmp_path / "data"), "plugins", f"['{plugin}']"]
+    sampler = ["train.sampler", "drop_edge", "accelerator", "cpu"]
+    lines = {
+        share: run(
+            load_config(CORA, [*own, *sampler, "train.drop_edge.share", share, "optim.max_epoch", "6"], name=share)
+        )
+        for share in ("0.2", "0.9")
+    }
+    losses = {share: line["val"]["loss"] for share, line in lines.items() if line is not None}
+    assert len(set(losses.values())) == 2, "the key has no effect"
+    assert lines["0.2"] is not None
+    assert lines["0.2"]["val"]["accuracy"] > 0.4
+    for wrong, told in (
+        (["train.drop_edge.share", "2"], "train.drop_edge.share: share must lie in .0, 1."),
+        (["train.drop_edge.shar", "0.2"], "Did you mean 'train.drop_edge.share'"),
+        (["val.sampler", "drop_edge"], "drop_edge is for training alone, not for val.sampler"),
+    ):
+        with pytest.raises(UserError, match=told):
+            run(load_config(CORA, [*own, *sampler, *wrong]))
+
+
 def test_blocks_give_the_scores_of_the_whole_graph(tmp_path: Path, monkeypatch, data_root: Path) -> None:
     monkeypatch.setenv("GRAPHBENCH_DATA", str(data_root))
     scores = []
@@ -141,7 +170,7 @@ def test_the_record_has_the_error_of_sampled_predictions(
             "weights the loss of every node, and the loss weighted_cross_entropy reads all rows",
         ),
         (CORA, "train.sampler shadow val.sampler neighbor", "batches like those of train.sampler neighbor; received"),
-        (CORA, "train.sampler saint_walk", "Allowed: full_batch, random_node, neighbor, shadow, cluster, saint"),
+        (CORA, "train.sampler saint_walk", "Did you mean 'saint_rw'"),
     ],
 )
 def test_samplers_that_do_not_fit_show_without_data(path: Path, overrides: str, message: str) -> None:

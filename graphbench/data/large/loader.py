@@ -130,30 +130,47 @@ class SamplingLoader(DataLoaders):
 
 
 class LargeLoader(SamplingLoader):
-    """Base class of the loaders that sample batches from one large graph.
+    """Base class of the loaders that sample batches from one large graph; a subclass is registered as a sampler.
+
+    It implements :meth:`sample` and, where a batch is not about ``_batch_size`` training nodes, ``num_train_batches``.
+    It reads ``_store``, ``_splits`` and ``_trains``, and draws from ``_generator(BATCH_STREAM, epoch, ...)``, so that
+    an epoch is the same whoever asks for it. Parameters of its constructor come from :class:`.SamplerContext`; others
+    are keys ``train.<name>.*``.
 
     Args:
         store: one graph with a target per node; its tensors may be mapped from files.
         splits: node numbers.
-        sampler: name of the sampler, for messages.
         options: see :class:`LoaderOptions`.
 
     Attributes:
+        registered_name: set by :func:`~graphbench.registry.register`; the value of ``train.sampler``.
         evaluations: values of ``evaluation`` that are possible.
+        predicts: ``val.sampler`` may name it, too: validation and test are predicted on batches like those of the
+            training, an approximation.
+        cuts_graph: nodes lose some of their edges in training.
+        needs_clusters: batches are made of ``options.clusters``.
+        weights_nodes: batches may be :class:`~graphbench.structures.sampled_graph.SampledGraph`, which weights the
+            loss of every node.
 
     Raises:
         ValueError: a store that cannot be cut by nodes, an empty training part, an unknown ``evaluation``, or
             ``blocks`` without a function that makes them.
     """
 
+    registered_name: ClassVar[str] = ""
     evaluations: ClassVar[tuple[str, ...]] = EVALUATIONS
+    predicts: ClassVar[bool] = False
+    cuts_graph: ClassVar[bool] = True
+    needs_clusters: ClassVar[bool] = False
+    weights_nodes: ClassVar[bool] = False
 
-    def __init__(self, store: GraphStore, splits: Splits, sampler: str, options: LoaderOptions) -> None:
-        check_one_graph(store, sampler)
+    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions) -> None:
+        check_one_graph(store, self.registered_name)
         super().__init__(options.process)
         evaluation = options.evaluation
-        if evaluation not in self.evaluations:
-            raise ValueError(f"val.sampler must be one of {', '.join(self.evaluations)}; received {evaluation!r}")
+        possible = (*self.evaluations, self.registered_name) if self.predicts else self.evaluations
+        if evaluation not in possible:
+            raise ValueError(f"val.sampler must be one of {', '.join(possible)}; received {evaluation!r}")
         if evaluation == "blocks" and options.blocks is None:
             raise ValueError("evaluation in blocks needs blocks, a function that makes them")
         if evaluation == "cluster" and options.clusters is None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphbench.data.large.ego_sampling import EgoSampler
-from graphbench.data.large.loader import BATCH_STREAM, EVALUATION_STREAM, EVALUATIONS, LargeLoader, LoaderOptions
+from graphbench.data.large.loader import BATCH_STREAM, EVALUATION_STREAM, LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_sampling import NeighborSampler
 from graphbench.data.large.page_advice import read_at_random
 from graphbench.data.large.subgraph import subgraph
@@ -20,6 +20,7 @@ from graphbench.data.loading.prefetch import one_ahead
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
+from graphbench.registry import FromContext, register
 from graphbench.structures import Batches, EvaluationPass, GraphBatch
 
 
@@ -39,30 +40,29 @@ class SeedNodeLoader(LargeLoader):
         batch_size: seed nodes per batch and process (``train.batch_size``).
 
     Attributes:
-        sampler: name of the sampler.
         surroundings: sampled surroundings, in words.
 
     Raises:
         ValueError: a store that cannot be cut, or bad sizes.
     """
 
-    sampler: ClassVar[str]
+    predicts = True
     surroundings: ClassVar[str]
 
     def __init__(
         self,
-        store: GraphStore,
-        splits: Splits,
-        options: LoaderOptions,
+        store: FromContext[GraphStore],
+        splits: FromContext[Splits],
+        options: FromContext[LoaderOptions],
         *,
-        sizes: Sequence[int],
-        batch_size: int,
+        sizes: FromContext[Sequence[int]],
+        batch_size: FromContext[int],
     ) -> None:
         check_at_least(1, batch_size=batch_size)
         self._batch_size, self._sizes = batch_size, tuple(sizes)
-        super().__init__(store, splits, self.sampler, options)
+        super().__init__(store, splits, options)
         self._sampler = NeighborSampler(self._incoming, sizes)
-        if options.evaluation == self.sampler and options.exact is None:  # nothing reads in order
+        if options.evaluation == self.registered_name and options.exact is None:  # nothing reads in order
             for tensor in (store.x, store.y, *store.pe.values(), self._incoming.source):
                 if isinstance(tensor, Tensor):
                     read_at_random(tensor)
@@ -84,7 +84,7 @@ class SeedNodeLoader(LargeLoader):
         """
 
     def _passes(self, evaluation: str, shares: Mapping[str, Tensor]) -> list[EvaluationPass]:
-        if evaluation != self.sampler:
+        if evaluation != self.registered_name:
             return super()._passes(evaluation, shares)
         self.approximation = f"predicted on {self.surroundings} ({', '.join(map(str, self._sizes))} per hop)"
         return [EvaluationPass({part: None}, partial(self._predicted, share)) for part, share in shares.items()]
@@ -98,11 +98,11 @@ class SeedNodeLoader(LargeLoader):
             yield self._move(batch), rows.to(self._device)
 
 
+@register("neighbor")
 class NeighborLoader(SeedNodeLoader):
     """Sampled neighbourhoods (``train.sampler: neighbor``): a batch is one graph, which begins with its seed nodes."""
 
-    sampler, surroundings = "neighbor", "sampled neighbourhoods"
-    evaluations = (*EVALUATIONS, sampler)
+    surroundings = "sampled neighbourhoods"
 
     def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
         """The union of the neighbourhoods of some nodes; arguments as in the base class."""
@@ -112,6 +112,7 @@ class NeighborLoader(SeedNodeLoader):
         return subgraph(self._store, nodes, edge_index, edges), torch.arange(len(seeds))
 
 
+@register("shadow")
 class ShadowLoader(SeedNodeLoader):
     """Ego graphs (``train.sampler: shadow``; ShaDow, https://arxiv.org/abs/2012.01380): a graph for every seed node.
 
@@ -119,8 +120,7 @@ class ShadowLoader(SeedNodeLoader):
     model of any depth sees the edges among the nodes that were sampled around a node, and nothing else.
     """
 
-    sampler, surroundings = "shadow", "sampled ego graphs"
-    evaluations = (*EVALUATIONS, sampler)
+    surroundings = "sampled ego graphs"
 
     def around(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[GraphBatch, Tensor]:
         """The graphs of some nodes, one after the other, each of which begins with its seed; arguments as above."""

@@ -19,7 +19,7 @@ from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
 from graphbench.structures import Batches, EdgeSet, EvaluationPass, GraphBatch
 
-SAMPLERS = {"neighbor": "sampled neighbourhoods", "shadow": "sampled ego graphs"}
+PAIR_SAMPLERS = {"neighbor": "sampled neighbourhoods", "shadow": "sampled ego graphs"}
 
 
 class PairLoader(SamplingLoader):
@@ -78,7 +78,7 @@ class PairLoader(SamplingLoader):
         if evaluation == "full_batch":
             self.passes = [self._whole(shares)]
         else:
-            self.approximation = f"predicted on {SAMPLERS[sampler]} ({', '.join(map(str, sizes))} per hop)"
+            self.approximation = f"predicted on {PAIR_SAMPLERS[sampler]} ({', '.join(map(str, sizes))} per hop)"
             self.exact_passes = (lambda: [self._whole(shares)]) if options.exact else None
             self.passes = [EvaluationPass({part: None}, self._sampled(each)) for part, each in shares.items()]
 

@@ -13,12 +13,14 @@ from graphbench.data.large.partition import Partition
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 ATTEMPTS = 100
 """Partitions drawn until every part has a training node."""
 
 
+@register("random_node")
 class PartitionLoader(LargeLoader):
     """Random partitions of the nodes (``train.sampler: random_node``), as many parts as ``parts`` says.
 
@@ -33,10 +35,10 @@ class PartitionLoader(LargeLoader):
         ValueError: a store that cannot be cut, or so many parts that some would have no training node.
     """
 
-    sampler = "random_node"
-
-    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions) -> None:
-        super().__init__(store, splits, self.sampler, options)
+    def __init__(
+        self, store: FromContext[GraphStore], splits: FromContext[Splits], options: FromContext[LoaderOptions]
+    ) -> None:
+        super().__init__(store, splits, options)
         self._draw(0)  # too many parts show before anything is trained
 
     @property
@@ -69,6 +71,7 @@ class PartitionLoader(LargeLoader):
         )
 
 
+@register("cluster")
 class ClusterLoader(PartitionLoader):
     """Unions of clusters (``train.sampler: cluster``; Cluster-GCN, https://arxiv.org/abs/1905.07953, section 3.2).
 
@@ -85,9 +88,16 @@ class ClusterLoader(PartitionLoader):
         ValueError: as for the base class.
     """
 
-    sampler = "cluster"
+    needs_clusters = True
 
-    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions, *, batch_size: int) -> None:
+    def __init__(
+        self,
+        store: FromContext[GraphStore],
+        splits: FromContext[Splits],
+        options: FromContext[LoaderOptions],
+        *,
+        batch_size: FromContext[int],
+    ) -> None:
         check_at_least(1, batch_size=batch_size)
         if options.clusters is None:
             raise ValueError("batches of clusters need clusters")

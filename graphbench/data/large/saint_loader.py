@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from graphbench.data.large.incoming_edges import IncomingEdges
 from graphbench.data.large.induced import InducedSubgraph
 from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.large.neighbor_sampling import Sample
@@ -16,6 +16,7 @@ from graphbench.data.large.saint_sampling import Frequencies, NodeDraw, RandomEd
 from graphbench.data.large.subgraph import subgraph
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 from graphbench.structures.sampled_graph import SampledGraph
 
@@ -24,7 +25,7 @@ _EPOCH, _COVERAGE = 2, 3
 
 
 class SaintLoader(LargeLoader):
-    """Random subgraphs (``train.sampler: saint_node``, ``saint_edge``, ``saint_rw``).
+    """Base class of the samplers of random subgraphs (GraphSAINT, https://arxiv.org/abs/1907.04931).
 
     With several processes, each takes its shard of the subgraphs of every epoch.
 
@@ -32,7 +33,6 @@ class SaintLoader(LargeLoader):
         store: see :class:`LargeLoader`.
         splits: node numbers.
         options: see :class:`LoaderOptions`.
-        sampler: one of the three names.
         batch_size: nodes, edges or walks drawn for a subgraph (``train.batch_size``).
         walk_length: steps of a walk (``train.walk_length``).
         iterations: subgraphs of an epoch, of all processes together (``train.iter_per_epoch``).
@@ -43,22 +43,27 @@ class SaintLoader(LargeLoader):
         ValueError: a store that cannot be cut, or numbers out of range.
     """
 
+    weights_nodes = True
+
     def __init__(
         self,
-        store: GraphStore,
-        splits: Splits,
-        options: LoaderOptions,
+        store: FromContext[GraphStore],
+        splits: FromContext[Splits],
+        options: FromContext[LoaderOptions],
         *,
-        sampler: str,
-        batch_size: int,
-        walk_length: int = 4,
-        iterations: int = 32,
-        coverage: int = 0,
+        batch_size: FromContext[int],
+        walk_length: FromContext[int] = 4,
+        iterations: FromContext[int] = 32,
+        coverage: FromContext[int] = 0,
     ) -> None:
-        super().__init__(store, splits, sampler, options)
+        super().__init__(store, splits, options)
         self._iterations, self._coverage = iterations, coverage
-        self._draw = _draw(sampler, self._incoming, batch_size, walk_length)
+        self._draw = self._made_draw(batch_size, walk_length)
         self._induced = InducedSubgraph(self._incoming)
+
+    @abstractmethod
+    def _made_draw(self, size: int, walk_length: int) -> NodeDraw:
+        """Draws the nodes of a subgraph."""
 
     @property
     def num_train_batches(self) -> int:
@@ -96,7 +101,25 @@ class SaintLoader(LargeLoader):
         return Frequencies.counted(self._draw, self._induced, edges, nodes, self._coverage, rng)
 
 
-def _draw(sampler: str, incoming: IncomingEdges, size: int, length: int) -> NodeDraw:
-    if sampler == "saint_rw":
-        return RandomWalks(incoming, size, length)
-    return {"saint_node": RandomNodes, "saint_edge": RandomEdges}[sampler](incoming, size)
+@register("saint_node")
+class SaintNodeLoader(SaintLoader):
+    """GraphSAINT's node sampler: the subgraph of ``batch_size`` random nodes."""
+
+    def _made_draw(self, size: int, walk_length: int) -> NodeDraw:
+        return RandomNodes(self._incoming, size)
+
+
+@register("saint_edge")
+class SaintEdgeLoader(SaintLoader):
+    """GraphSAINT's edge sampler: the subgraph of the ends of ``batch_size`` random edges."""
+
+    def _made_draw(self, size: int, walk_length: int) -> NodeDraw:
+        return RandomEdges(self._incoming, size)
+
+
+@register("saint_rw")
+class SaintWalkLoader(SaintLoader):
+    """GraphSAINT's random walks: the subgraph of the nodes of ``batch_size`` walks."""
+
+    def _made_draw(self, size: int, walk_length: int) -> NodeDraw:
+        return RandomWalks(self._incoming, size, walk_length)

@@ -11,9 +11,11 @@ from graphbench.data.large.loader import LargeLoader, LoaderOptions
 from graphbench.data.splits import Splits
 from graphbench.data.store import GraphStore
 from graphbench.errors import check_at_least
+from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch
 
 
+@register("seeds")
 class SeedLoader(LargeLoader):
     """Mini-batches of training nodes of a graph that is never cut (``train.sampler: seeds``).
 
@@ -32,13 +34,22 @@ class SeedLoader(LargeLoader):
         ValueError: a store that has no targets per node, another evaluation, or no nodes in a batch.
     """
 
-    def __init__(self, store: GraphStore, splits: Splits, options: LoaderOptions, *, batch_size: int) -> None:
+    cuts_graph = False
+
+    def __init__(
+        self,
+        store: FromContext[GraphStore],
+        splits: FromContext[Splits],
+        options: FromContext[LoaderOptions],
+        *,
+        batch_size: FromContext[int],
+    ) -> None:
         if options.evaluation != "full_batch":
             raise ValueError(
                 f"sampler seeds keeps the graph whole: set val.sampler full_batch, received {options.evaluation}"
             )
         check_at_least(1, batch_size=batch_size)
-        super().__init__(store, splits, "seeds", options)
+        super().__init__(store, splits, options)
         self._batch_size = batch_size
 
     def train(self, epoch: int) -> Iterator[tuple[GraphBatch, Tensor]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphbench.data.large.saint_loader import SaintLoader
+from graphbench import registry
 from graphbench.ops.propagate import propagate
 from graphbench.structures.sampled_graph import SampledGraph
 from tests.data.large.large_graphs import one_graph, split_of
@@ -17,8 +17,8 @@ SAMPLERS = ("saint_node", "saint_edge", "saint_rw")
 
 def saint(sampler="saint_rw", store=None, **options):
     store = one_graph() if store is None else store
-    given = {"sampler": sampler, "batch_size": 6, "walk_length": 2, **options}
-    return SaintLoader(store, split_of(store), options_of(given), **given)
+    given = {"batch_size": 6, "walk_length": 2, **options}
+    return registry.lookup(registry.SAMPLERS, sampler)(store, split_of(store), options_of(given), **given)
 
 
 @pytest.mark.parametrize("coverage", [0, 2])
