@@ -145,5 +145,8 @@ class tensor_property(cached_property[T]):
 
 
 def read_by_all(compute: Callable[[], T]) -> T:
-    """``compute()``, for what is made once and read on all streams."""
+    """``compute()``, for what is made once and read on all streams, in training as well as in inference mode."""
+    if torch.is_inference_mode_enabled():  # whose tensors a later backward pass could not save
+        with torch.inference_mode(False):
+            return read_by_all(compute)
     return _open[0].on_main(compute) if _open else compute()

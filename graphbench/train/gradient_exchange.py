@@ -35,7 +35,8 @@ class GradientExchange:
             buffer = members[0].new_zeros(sum(parameter.numel() for parameter in members), requires_grad=False)
             self._buffers.append(buffer)
             for parameter, part in zip(members, buffer.split([each.numel() for each in members]), strict=True):
-                parameter.grad = part.view_as(parameter)
+                # Fused optimisers go through both memories in order.
+                parameter.grad = part.as_strided(parameter.shape, parameter.stride())
                 self.gradients.append(parameter.grad)
 
     def average(self) -> None:

@@ -73,7 +73,7 @@ def test_a_sampler_of_a_plug_in(tmp_path: Path, monkeypatch, data_root: Path, pl
     assert lines["0.2"]["val"]["accuracy"] > 0.4
     for wrong, told in (
         (["train.drop_edge.share", "2"], "train.drop_edge.share: share must lie in .0, 1."),
-        (["train.drop_edge.shar", "0.2"], "Did you mean 'train.drop_edge.share'"),
+        (["train.drop_edge.shar", "0.2"], "unknown argument of drop_edge 'shar'. Did you mean 'share'"),
         (["val.sampler", "drop_edge"], "drop_edge is for training alone, not for val.sampler"),
     ):
         with pytest.raises(UserError, match=told):

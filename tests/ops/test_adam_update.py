@@ -161,3 +161,12 @@ def test_parameters_too_large_to_count_are_left_to_torch(monkeypatch: pytest.Mon
     adam_update(*theirs, RULES["adam"], backend="cpu")
     for mine, others in zip(chain(*ours), chain(*theirs), strict=True):
         assert torch.equal(mine, others)
+
+
+def test_gradients_of_other_strides_than_their_parameter() -> None:
+    """PyTorch's fused operation goes through both memories in order, as if they were alike."""
+    gradient = torch.arange(15.0, device=DEVICE).view(3, 5) - 7
+    parameter, first, second = (torch.zeros(5, 3, device=DEVICE).t() for _ in range(3))
+    rule = AdamRule(lr=0.1)
+    adam_update([parameter], [gradient], [first], [second], [torch.zeros((), device=DEVICE)], rule, backend=BACKEND)
+    torch.testing.assert_close(first, (1 - rule.betas[0]) * gradient)

@@ -336,3 +336,14 @@ def test_what_does_not_fit_is_refused(changes: dict, message: str) -> None:
     options = {"distances": rings([3, 1]), "max_hops": 1, **changes}
     with pytest.raises(ValueError, match=message):
         focal_attention(q, k, v, Ragged.from_sizes([3, 1]), **options)
+
+
+def test_lists_keep_their_precision_under_autocast() -> None:
+    sizes = [20, 3]
+    hops, keep = listed(rings(sizes), 2)
+    q, k, v, *tables, _ = (x.detach().float() for x in inputs_for(23, len(keep)))
+    relation = Relation(torch.randint(KINDS, keep.shape), *tables)
+    ragged = Ragged.from_sizes(sizes)
+    plain = focal_attention(q, k, v, ragged, hops, 2, relations=[relation], backend="cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(focal_attention(q, k, v, ragged, hops, 2, relations=[relation], backend="cpu"), plain)

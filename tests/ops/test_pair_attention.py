@@ -95,3 +95,12 @@ def test_wrong_arguments_are_refused() -> None:
         pair_attention(q, k, v[:, :2], ragged, weight="sigmoid")
     with pytest.raises(ValueError, match=r"\('sigmoid', 'additive'\), received 'softmax'"):
         pair_attention(q, k, v, ragged, weight="softmax")  # type: ignore[arg-type]
+
+
+def test_second_derivatives_are_refused() -> None:
+    """They were 0 without a word."""
+    ragged = Ragged.from_sizes([3])
+    x = torch.randn(3, 1, 2, dtype=torch.float64, requires_grad=True)
+    out = pair_attention(x, x, x, ragged, weight="sigmoid", backend="cpu")
+    with pytest.raises(RuntimeError, match="first derivatives only; call backward without create_graph"):
+        torch.autograd.grad(out.square().sum(), x, create_graph=True)

@@ -193,3 +193,13 @@ def test_more_columns_than_a_launch_has_programs_for(monkeypatch: pytest.MonkeyP
     expected = bag_sum(rows, index, ptr, backend=BACKEND)
     monkeypatch.setattr("graphbench.ops.segment.gpu.MOST_PROGRAMS", 1)
     torch.testing.assert_close(bag_sum(rows, index, ptr, backend=BACKEND), expected)
+
+
+def test_what_is_derived_in_inference_serves_training() -> None:
+    ragged = Ragged.from_sizes([3, 2, 9], DEVICE)
+    rows = torch.randn(3, 4, device=DEVICE)
+    with torch.inference_mode():
+        segment_repeat(rows, ragged, backend=BACKEND)
+    trained = rows.clone().requires_grad_()
+    segment_repeat(trained, ragged, backend=BACKEND).sum().backward()
+    torch.testing.assert_close(trained.grad, torch.tensor([3.0, 2.0, 9.0], device=DEVICE)[:, None].expand(3, 4))

@@ -51,3 +51,13 @@ def test_gradcheck() -> None:
 def test_refused_arguments() -> None:
     with pytest.raises(ValueError, match=r"x must be \(R, d\), received \(3,\)"):
         unit_rows(torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype: torch.dtype) -> None:
+    """Half precision has no eps of 1e-12, and no square of 300."""
+    rows = torch.tensor([[300.0, 400.0], [-1.0, -2.0], [0.0, 0.0], [1e-4, 0.0]], device=DEVICE, dtype=dtype)
+    found = unit_rows(rows, eps=1e-12, backend=BACKEND)
+    assert found.dtype == dtype
+    expected = torch.tensor([[0.6, 0.8], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]], device=DEVICE)
+    torch.testing.assert_close(found.float(), expected, rtol=2 * torch.finfo(dtype).eps, atol=0.0)

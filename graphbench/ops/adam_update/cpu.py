@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
@@ -22,7 +23,7 @@ def adam_update(
     """See :func:`graphbench.ops.adam_update.adam_update`."""
     adam(
         list(parameters),
-        list(gradients),
+        [_alike(gradient, parameter) for gradient, parameter in zip(gradients, parameters, strict=True)],
         list(exp_avgs),
         list(exp_avg_sqs),
         max_exp_avg_sqs=[],
@@ -37,4 +38,13 @@ def adam_update(
         eps=rule.eps,
         maximize=False,
         decoupled_weight_decay=rule.decoupled,
+    )
+
+
+def _alike(gradient: Tensor, parameter: Tensor) -> Tensor:
+    """The gradient with the strides of its parameter: PyTorch's fused operation goes through both memories in order."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_strided(parameter.shape, parameter.stride(), dtype=gradient.dtype, device=gradient.device).copy_(
+        gradient
     )

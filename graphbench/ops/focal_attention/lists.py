@@ -68,7 +68,8 @@ def focal_attention(
         else:
             bias_PH = (bias[index] if pairs.keep is None else bias[pairs.keep][index]).to(wide)
         call = _Call(pairs, tuple(kinds), p, draw_seed() if p else 0)
-        parts.append(_Attention.apply(call, q_NHd, k_NHd, v_NHe, bias_PH, *tables))  # type: ignore[no-untyped-call]
+        with torch.autocast(q.device.type, enabled=False):  # which would cut the widened products again
+            parts.append(_Attention.apply(call, q_NHd, k_NHd, v_NHe, bias_PH, *tables))  # type: ignore[no-untyped-call]
     return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).to(v.dtype)
 
 

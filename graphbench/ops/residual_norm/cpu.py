@@ -32,8 +32,10 @@ def residual_norm(given: NormInput) -> Tensor:
 def batch_norm(h: Tensor, norm: Normalization) -> Tensor:
     """Batch normalisation of (R, d) or (R, d, k) as torch has it, but for fewer than two rows."""
     batch_statistics = True if norm.training and h.shape[0] > 1 else False
-    # PyTorch's backward pass reads the weight as if it were contiguous.
+    # PyTorch's backward pass reads weight and statistics as if they were contiguous.
     running, parameters = (norm.running_mean, norm.running_var), (norm.weight.contiguous(), norm.bias)
+    if not batch_statistics:  # training writes to the running ones
+        running = (norm.running_mean.contiguous(), norm.running_var.contiguous())
     return nn.functional.batch_norm(h, *running, *parameters, batch_statistics, norm.momentum, norm.eps)
 
 
