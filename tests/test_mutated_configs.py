@@ -127,7 +127,10 @@ def out_of_range(tree: Tree, dice: random.Random) -> bool:
     """A number below the smallest that is allowed."""
     bounded = [key for key, _ in leaves(tree) if key in SCHEMA and SCHEMA[key].minimum is not None]
     key = dice.choice(bounded)
-    put(tree, key, SCHEMA[key].kind(SCHEMA[key].minimum - 1))
+    declared = SCHEMA[key]
+    assert declared.minimum is not None
+    low = declared.minimum - 1
+    put(tree, key, [int(low)] if declared.kind is list else declared.kind(low))
     return True
 
 

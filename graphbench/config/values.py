@@ -103,7 +103,7 @@ def key_of(parameter: Parameter) -> Key | None:
     if origin in (list, tuple) or annotation in (list, tuple):
         plain = [argument for argument in arguments if argument in (bool, int, float, str)]
         item = plain[0] if plain else None
-        return Key(list(default) if default else default, "", holds=list, optional=optional, item=item)
+        return Key(None if default is None else list(default), "", holds=list, optional=optional, item=item)
     if annotation in (bool, int, float, str):
         return Key(default, "", holds=annotation, optional=optional, no_limit=parameter.no_limit)
     return None
