@@ -496,3 +496,20 @@ def test_gradients_of_weights_below_any_float32(spread: float) -> None:
     with torch.no_grad():
         difference = (out(first + 1e-3) - out(first - 1e-3)) / 2e-3
     assert found.item() == pytest.approx(difference.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-8])
+@pytest.mark.parametrize("spread", [4.0, 8.0, 16.0, 40.0])
+def test_gradient_of_lam_where_one_key_has_nearly_all_weight(spread: float, lam: float) -> None:
+    """Its part is a difference of nearly equal numbers, times the sum of all 1 / w."""
+    given = ([1.0, 0.0], [0.3, 0.3 - spread], [1.0, 1.0], [1.0, 0.2], [1.3, 2.7])
+
+    def gradient(backend: str, dtype: torch.dtype) -> float:
+        rows = (torch.tensor(each, dtype=dtype).view(2, 1, 1) for each in given)
+        weight = torch.tensor(lam, dtype=dtype, requires_grad=True)
+        out = sparse_flow(*rows, Ragged.from_sizes([2]), lam=weight, alpha=1000.0, backend=backend)
+        return float(torch.autograd.grad(out[0].sum(), weight)[0])
+
+    exact = gradient("reference", torch.float64)
+    assert gradient("cpu", torch.float32) == pytest.approx(exact, rel=1e-4)
+    assert gradient("cpu", torch.float64) == pytest.approx(exact, rel=1e-9)

@@ -14,6 +14,9 @@ from graphbench.ops.sparse_flow.cpu_tiles import Operands, left_over_rows, next_
 from graphbench.ops.sparse_flow.refined import RefinedRows
 from graphbench.ops.sparse_flow.solver import Solution, flow_over_nu
 
+# kappa over the squared number of keys, from which on one key may have all weight but 1 / 300.
+_ALONE = 300.0
+
 
 class Gradients(NamedTuple):
     """Gradients of the operands of a bucket, of its values and of lam."""
@@ -98,9 +101,8 @@ def add_tile(
     # c = g - gbar on the active set, gbar = sum_A w g / (beta + sum_A w)
     torch.sign(z, out=w_active).mul_(w)
     slope = beta + w_active.sum(2, keepdim=True)
-    tiny = torch.finfo(
-        slope.dtype
-    ).tiny  # of rows without any flow and without a conservation term, whose numerator is 0
+    # Rows without any flow and without a conservation term have a numerator of 0.
+    tiny = torch.finfo(slope.dtype).tiny
     gbar = torch.mul(w_active, g, out=scratch).sum(2, keepdim=True) / slope.clamp_(min=tiny)
     c = g.sub_(gbar)
 
@@ -114,8 +116,19 @@ def add_tile(
     accumulate(grads.k_Bjd[batch], rows, ds.transpose(1, 2), ds_factor * operands.q_Bid[batch, rows])
 
     # - dt / theta_scale = f (w c - sum_k f_k w_k c_k)
-    dt = w_active.mul_(c).mul_(f)
-    fwc_sum = dt.sum(2, keepdim=True)
+    alone = solution.kappa.amax() > _ALONE * w.shape[2] ** 2
+    f_mean = (
+        torch.mul(w_active, f, out=scratch).sum(2, keepdim=True) / slope.sub(beta).clamp_(min=tiny) if alone else None
+    )
+    wc = w_active.mul_(c)
+    if f_mean is None:
+        dt = wc.mul_(f)
+        fwc_sum = dt.sum(2, keepdim=True)
+    else:
+        # Where one key has nearly all weight, its c is a difference of nearly equal numbers, and kappa is large: f is
+        # counted from its mean, and sum_A w c = beta gbar.
+        fwc_sum = torch.sub(f, f_mean, out=scratch).mul_(wc).sum(2, keepdim=True).addcmul_(f_mean * beta, gbar)
+        dt = wc.mul_(f)
     dt.addcmul_(f, fwc_sum, value=-1)
     dt_factor = -scale * theta_scale
     torch.bmm(dt, operands.kf_Bjd[batch], out=grads.qf_Bid[batch, rows])
