@@ -69,6 +69,7 @@ TESTED_THROUGH = {
     "report": "report/test_cli.py",
     "runs/split_text.py": "runs/test_summary.py",
     "single_run.py": "test_together.py",
+    "structures/first_order.py": "ops/test_pair_attention.py",
     "structures/adjacency.py": "ops/test_propagate.py",
     "structures/capacity.py": "data/loading/test_assembly.py",
     "structures/edge_set.py": "structures/test_pairs.py",

@@ -16,7 +16,7 @@ from graphbench.encoders.expander import ExpanderEdges
 from graphbench.errors import UserError
 from graphbench.factory.compat import variant
 from graphbench.factory.config_errors import config_errors
-from graphbench.factory.layer_groups import GT, LayerGroup, block_norm, edge_width, layer_group
+from graphbench.factory.layer_groups import GT, LayerGroup, block_norm, layer_group
 from graphbench.layers.contract import Attention, Block, GraphLayer, LayerContext, LocalLayer
 from graphbench.layers.gps import GPSBlock
 from graphbench.layers.single import SingleBlock
@@ -269,7 +269,7 @@ class LayerFactory:
             dim=dim,
             dim_in=dim,
             dim_out=dim,
-            dim_edge=edge_width(self.config, self.group),
+            dim_edge=self.dim_edge,
             max_nodes=self.info.max_nodes,
             degrees=self.config.tree.gt.pna_degrees or self.info.degree_histogram,
             use_edge_attr=self._has_edge_states(spec),

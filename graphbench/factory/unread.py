@@ -104,14 +104,18 @@ def _unread_of_data(config: Config) -> Iterator[str]:
     for key, has_no_effect in unread.items():
         if has_no_effect and _is_changed(config, key):
             yield f"{config.where(key)}: {key} has no effect: dataset.split_mode {dataset.split_mode} does not read it."
-    card, key = dataset_builder(config).card, "train.batch_size"
-    transductive = dataset.transductive if card is None else card.transductive
-    several = transductive and config.tree.train.sampler == "full_batch" and config.value(key) != 1  # what it is
-    if several and _is_changed(config, key):
+    key, sampler = "train.batch_size", config.tree.train.sampler
+    if sampler == "full_batch" and config.value(key) != 1 and _is_changed(config, key) and _is_one_batch(config):
         yield (
             f"{config.where(key)}: {key} has no effect: all examples are one batch (the data are transductive, "
             "train.sampler is full_batch)."
         )
+
+
+def _is_one_batch(config: Config) -> bool:
+    """Whether all examples lie in one graph that nothing cuts."""
+    card = dataset_builder(config).card
+    return bool(config.tree.dataset.transductive if card is None else card.transductive)
 
 
 def _arguments(config: Config, model: Model) -> Iterator[tuple[type, str, Mapping[str, str]]]:

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphbench.structures.first_order import first_order
+
 # A bucket takes graphs down to this fraction of its longest one (or a few rows less, for tiny graphs, where the
 # overhead of one more batched operation exceeds the padding). 0.8 wastes at most 36 % of a bucket's pairs.
 _FRACTION = 0.8
@@ -167,8 +169,8 @@ class _Split(torch.autograd.Function):
         return tuple(bucket.view(packed) for bucket in layout.buckets)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivatives()
         return None, ctx.layout.unpack(_flat(grads))
 
 
@@ -179,23 +181,10 @@ class _Join(torch.autograd.Function):
         return layout.unpack(_flat(blocks))
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivatives()
         packed = ctx.layout.zero_padding(ctx.layout.pack(grad.contiguous()))
         return None, *(bucket.view(packed) for bucket in ctx.layout.buckets)
-
-
-def _refuse_second_derivatives() -> None:
-    """Refuses what would silently be 0.
-
-    Raises:
-        RuntimeError: gradients of gradients are asked for (``create_graph=True``).
-    """
-    if torch.is_grad_enabled():  # in a backward pass only where it is to be differentiated
-        raise RuntimeError(
-            "rows in buckets have first derivatives only; call backward without create_graph, or use the operator's "
-            "backend 'reference', which plain autograd differentiates"
-        )
 
 
 def _flat(blocks: Sequence[Tensor]) -> Tensor:

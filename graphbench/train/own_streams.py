@@ -10,7 +10,7 @@ import torch
 STREAMS = 32
 """Streams of a device: PyTorch hands them out in turn, and then the same again (``c10/cuda/CUDAStream.h``)."""
 
-_held: weakref.WeakValueDictionary[tuple[int | None, int], torch.cuda.Stream] = weakref.WeakValueDictionary()
+_held: weakref.WeakValueDictionary[tuple[int, int], torch.cuda.Stream] = weakref.WeakValueDictionary()
 
 
 def own_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
@@ -40,7 +40,7 @@ def _free(device: torch.device, count: int) -> list[torch.cuda.Stream]:
         if len(found) == count:
             break
         stream = torch.cuda.Stream(device)
-        key = (device.index, stream.cuda_stream)
+        key = (device.index or 0, stream.cuda_stream)
         if key not in _held:
             _held[key] = stream
             found.append(stream)

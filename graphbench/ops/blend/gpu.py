@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.blend import cpu
 from graphbench.ops.blend.gpu_kernels import blend_backward, blend_forward
 from graphbench.ops.gpu_launch import has_kernels, triton_type, wide_of
+from graphbench.structures.first_order import first_order
 
 # Entries of a program.
 ENTRIES = 1024

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.circular_conv.fourier import CHUNK_ELSEWHERE, Fourier
 from graphbench.ops.circular_conv.hartley import Hartley
 from graphbench.ops.circular_conv.padded import SMALL, Padded, length_of
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Up to the first size graphs are multiplied with the matrix of the transform; up to the second, graphs of several sizes
 # share FFTs (README). Outside of the CPU a product may be cut to TF32, and kernels have to be few.

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from graphbench.ops import backend
-from graphbench.ops.backend import first_order
 from graphbench.ops.circular_conv import cpu
 from graphbench.ops.circular_conv.gpu_kernels import circular_conv_forward, rows_gradient, taps_gradient
 from graphbench.ops.gpu_launch import INTERPRETED, constants_of, has_kernels, row_tiles, unit_stride
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 from graphbench.structures.side_stream import WEIGHTS, join_side, on_side
 from graphbench.structures.size_groups import size_groups
 

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.bucket_pairs import accumulate, product
 from graphbench.ops.decay_attention.damping import Damping, distances_of
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Scores of a tile, twice those of softmax_attention: a tile has more fixed costs here.
 _PAIRS = 1 << 19

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.decay_attention.dense import dense
 from graphbench.ops.decay_attention.gpu_kernels import decay_attention_backward, decay_attention_forward
 from graphbench.ops.decay_attention.mask import Decay
@@ -28,6 +27,7 @@ from graphbench.ops.gpu_launch import (
 )
 from graphbench.ops.gpu_shares import summed
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 
 def decay_attention(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
+from graphbench.structures.first_order import first_order
 
 # Elements handled at a time: a few of these blocks fit into the cache of one core.
 _BLOCK = 1 << 17

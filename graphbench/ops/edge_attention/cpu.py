@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
+from graphbench.structures.first_order import first_order
 
 
 def edge_attention(

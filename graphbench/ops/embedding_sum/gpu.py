@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.embedding_sum import cpu
 from graphbench.ops.embedding_sum.gpu_kernels import embedding_sum_backward, embedding_sum_forward
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, whole_tiles, wide_of
 from graphbench.ops.gpu_shares import summed
+from graphbench.structures.first_order import first_order
 
 # Rows of all tables from which comparing every category with every row costs more than sorting the categories.
 LARGEST = 1024

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.entrywise_loss import cpu
 from graphbench.ops.entrywise_loss.gpu_kernels import loss_and_gradient
 from graphbench.ops.entrywise_loss.kind import KINDS, Kind
 from graphbench.ops.gpu_launch import has_kernels, loadable, triton_type, wide_of
+from graphbench.structures.first_order import first_order
 from graphbench.structures.unit_gradient import unit_gradient
 
 # Entries that one program goes through, and those that it looks at together.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.bucket_pairs import accumulate, product, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.focal_attention import lists
@@ -21,6 +21,7 @@ from graphbench.ops.focal_attention.focal_pairs import FocalPairs
 from graphbench.ops.focal_attention.lists import count_visible
 from graphbench.ops.focal_attention.scope import Relation, Scope
 from graphbench.structures import Bucket
+from graphbench.structures.first_order import first_order
 
 # Scores of a tile: 1 MB of fp32, so that scores, mask and gradient stay near one core.
 _PAIRS = 1 << 18

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.focal_attention import dense
 from graphbench.ops.focal_attention.gpu_kernels import focal_attention_backward, focal_attention_forward
 from graphbench.ops.focal_attention.scope import Relation, Scope
@@ -31,6 +30,7 @@ from graphbench.ops.gpu_launch import (
 )
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
+from graphbench.structures.first_order import first_order
 from graphbench.structures.pairs import UNREACHABLE
 
 

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.edge_attention.cpu import weighted
 from graphbench.ops.focal_attention.scope import Relation, Scope, hops_of, visible
 from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 from graphbench.structures.adjacency import Csr
+from graphbench.structures.first_order import first_order
 
 # Numbers of gathered rows handled at a time: 2 MB of fp32.
 _NUMBERS = 1 << 19

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, span_of, wide_of
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.graph_layer_norm import cpu
 from graphbench.ops.graph_layer_norm.gpu_kernels import graph_layer_norm_backward, graph_layer_norm_forward
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # A graph is one program: larger ones would leave most of a GPU idle, wider rows would not fit into registers.
 LARGEST, WIDEST = 4096, 1024

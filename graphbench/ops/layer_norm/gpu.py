@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, whole_tiles
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.layer_norm import cpu
 from graphbench.ops.layer_norm.gpu_kernels import layer_norm_backward, layer_norm_forward
+from graphbench.structures.first_order import first_order
 
 # Entries of a tile, channels that one program holds at most, and programs that share the rows of a backward pass.
 ENTRIES, WIDEST, PROGRAMS = 1024, 1024, 256

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphbench.ops import onednn
-from graphbench.ops.backend import first_order
+from graphbench.structures.first_order import first_order
 
 Product = Callable[[Tensor, Tensor, Tensor | None, bool], Tensor]
 """A function like :func:`product`."""

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from graphbench.ops import onednn
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.linear_attention.norms import FLOOR, away_from_zero, bound_of, positive, unit_rows
 from graphbench.structures import Bucket, Ragged
+from graphbench.structures.first_order import first_order
 
 # Rows that one matrix product sums over.
 _PIECE = 128

@@ -11,7 +11,6 @@ import torch
 import triton
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import blocks_on, has_kernels, product_type, row_tiles, span_of, triton_type, wide_of
 from graphbench.ops.linear_attention import cpu
 from graphbench.ops.linear_attention.gpu_kernels import attend, cross, row_gradient, totals, value_gradient
@@ -19,6 +18,7 @@ from graphbench.ops.linear_attention.norms import bound_of, positive
 from graphbench.ops.segment.cpu import sum_rows
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
+from graphbench.structures.first_order import first_order
 
 # Rows whose products one program sums.
 CHUNK = 256

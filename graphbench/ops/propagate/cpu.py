@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment import bag_sum
 from graphbench.structures.adjacency import Adjacency, Csr
+from graphbench.structures.first_order import first_order
 
 # Numbers of a block: 1 MB of fp32, for the caches of two cores.
 _BLOCK = 1 << 18

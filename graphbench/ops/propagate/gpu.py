@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.propagate import cpu, gpu_kernels
 from graphbench.structures.adjacency import Adjacency, Csr, LoopedAdjacency
+from graphbench.structures.first_order import first_order
 
 # Nodes and channels of a tile.
 ROWS, COLUMNS = 16, 64

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, draw_seed, has_kernels, span_of, unit_stride, whole_tiles, wide_of
 from graphbench.ops.gpu_tiles import TRITON
 from graphbench.ops.residual_norm import cpu, gpu_kernels, gpu_lists
 from graphbench.ops.residual_norm.normalization import Normalization, NormInput
 from graphbench.structures.capacity import RealRows
+from graphbench.structures.first_order import first_order
 
 OLDEST = (3, 6)
 """Triton whose kernels take lists of tensors of several types; older ones normalise one input after the other."""

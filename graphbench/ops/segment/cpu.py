@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.structures import Ragged
 from graphbench.structures.capacity import CapacityRagged
+from graphbench.structures.first_order import first_order
 
 # Rows summed one after the other before their partial sums are; keeps the rounding error that of a pairwise sum.
 _FAN_IN = 32

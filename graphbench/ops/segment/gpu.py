@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.segment import cpu
 from graphbench.ops.segment.gpu_kernels import flip_rows, spread_rows, sum_bag, sum_rows
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Rows of the largest graph up to which one program adds them all: 32 additions one after the other, as in cpu.py.
 LARGEST = 1024

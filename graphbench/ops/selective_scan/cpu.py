@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Numbers (rows times channels times states) that are handled at a time.
 _BLOCK = 1 << 22

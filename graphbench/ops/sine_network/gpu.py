@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import has_kernels, span_of, triton_type, wide_of
 from graphbench.ops.gpu_shares import summed
 from graphbench.ops.sine_network import cpu
 from graphbench.ops.sine_network.gpu_kernels import sine_network_backward, sine_network_forward
+from graphbench.structures.first_order import first_order
 
 # Hidden channels, and columns of z, that fit into a tile.
 WIDEST = 64

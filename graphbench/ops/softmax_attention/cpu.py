@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.bucket_pairs import BucketPairs, accumulate, product, scaled
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.softmax_attention.cpu_small import applies, small_attention
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Scores of a tile: 1 MB of fp32, so that scores, mask and gradient stay near one core.
 _PAIRS = 1 << 18

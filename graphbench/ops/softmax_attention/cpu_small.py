@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 _STORED = 1 << 18
 """Most scores of a batch, over all heads, whose probabilities are stored: 1 MB of fp32, and as much with dropout."""

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.pair_parts import Part, in_threads
 from graphbench.ops.sparse_flow.cpu_gradients import Gradients, add_tile
 from graphbench.ops.sparse_flow.cpu_tiles import Buffers, Operands, left_over_rows, next_mask
 from graphbench.ops.sparse_flow.solver import Solution, flow_over_nu, solve
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Pairs (times heads) of a tile: 2 MB of fp32. Smaller ones lose more by more calls than they gain in the cache, larger
 # ones more memory than softmax attention may have: every thread holds six.

@@ -116,19 +116,16 @@ def add_tile(
     accumulate(grads.k_Bjd[batch], rows, ds.transpose(1, 2), ds_factor * operands.q_Bid[batch, rows])
 
     # - dt / theta_scale = f (w c - sum_k f_k w_k c_k)
-    alone = solution.kappa.amax() > _ALONE * w.shape[2] ** 2
-    f_mean = (
-        torch.mul(w_active, f, out=scratch).sum(2, keepdim=True) / slope.sub(beta).clamp_(min=tiny) if alone else None
-    )
-    wc = w_active.mul_(c)
-    if f_mean is None:
-        dt = wc.mul_(f)
-        fwc_sum = dt.sum(2, keepdim=True)
-    else:
+    if solution.kappa.amax() > _ALONE * w.shape[2] ** 2:
         # Where one key has nearly all weight, its c is a difference of nearly equal numbers, and kappa is large: f is
         # counted from its mean, and sum_A w c = beta gbar.
-        fwc_sum = torch.sub(f, f_mean, out=scratch).mul_(wc).sum(2, keepdim=True).addcmul_(f_mean * beta, gbar)
-        dt = wc.mul_(f)
+        f_mean = torch.mul(w_active, f, out=scratch).sum(2, keepdim=True) / slope.sub(beta).clamp_(min=tiny)
+        dt = w_active.mul_(c)
+        fwc_sum = torch.sub(f, f_mean, out=scratch).mul_(dt).sum(2, keepdim=True).addcmul_(f_mean * beta, gbar)
+        dt.mul_(f)
+    else:
+        dt = w_active.mul_(c).mul_(f)
+        fwc_sum = dt.sum(2, keepdim=True)
     dt.addcmul_(f, fwc_sum, value=-1)
     dt_factor = -scale * theta_scale
     torch.bmm(dt, operands.kf_Bjd[batch], out=grads.qf_Bid[batch, rows])

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_blocks import Block
 from graphbench.ops.gpu_launch import (
     blocks_on,
@@ -30,6 +29,7 @@ from graphbench.ops.sparse_flow.gpu_backward import key_side, query_side
 from graphbench.ops.sparse_flow.gpu_forward import tiled_rows
 from graphbench.ops.sparse_flow.gpu_whole import whole_rows
 from graphbench.structures import Ragged
+from graphbench.structures.first_order import first_order
 
 # Columns of q, k or v that are multiplied at a time.
 CHUNK = {2: 32, 4: 16, 8: 16}

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.dropout.cpu import RandomKeep, draw_seed
 from graphbench.ops.sparse_flow.problem import FlowProblem
 from graphbench.ops.sparse_flow.scores import query_tiles, scores
+from graphbench.structures.first_order import first_order
 
 # Pairs (times heads) whose iterations are in memory at a time; about six numbers per pair and iteration.
 _PAIRS = 1 << 18

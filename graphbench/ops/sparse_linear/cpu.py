@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import compute_dtype, first_order
+from graphbench.ops.backend import compute_dtype
 from graphbench.ops.segment import bag_sum
 from graphbench.structures import SparseRows
+from graphbench.structures.first_order import first_order
 
 # Numbers of the two gathered operands of a piece, when values have a gradient: 16 MiB of float32 each.
 _PIECE = 1 << 22

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphbench.ops.backend import first_order
 from graphbench.ops.gpu_launch import constants_of, has_kernels, loadable, unit_stride, wide_of
 from graphbench.ops.unit_rows import cpu
 from graphbench.ops.unit_rows.gpu_kernels import unit_rows_backward, unit_rows_forward
+from graphbench.structures.first_order import first_order
 
 # Rows of a tile, and channels that one program holds at most.
 ROWS, WIDEST = 8, 1024

@@ -111,7 +111,7 @@ class CrossEntropy(Loss):
         true = true.to(pred.dtype)
         counts = ~true.isnan()
         if real is not None:
-            counts = counts & real.mask.view(-1, *(1 for _ in true.shape[1:]))
+            counts = real.select(counts)
         smooth = (1 - self._smoothing) * true.nan_to_num() + self._smoothing / 2
         losses = F.binary_cross_entropy_with_logits(pred, smooth, reduction="none", pos_weight=self._weight_on(pred))
         return self.reduce(losses.masked_fill(~counts, 0.0).sum(), counts.sum())
