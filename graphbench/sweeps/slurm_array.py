@@ -25,6 +25,7 @@ from graphbench.errors import Interrupted, UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.sweeps.run_spec import RunResult, Spec
 from graphbench.sweeps.worker import execute, read_spec, written
+from graphbench.train.signals import Ended
 
 TOO_SHORT = (
     "the time limit of its job was over outside the training (reading data, computing encodings). Give it more time, "
@@ -122,7 +123,7 @@ class _SignalHandler:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.outside = True
-        raise Interrupted("stopped by SLURM outside a training")
+        raise Ended("stopped by SLURM outside a training")
 
 
 @exit_codes
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
                 raise Interrupted(result.reason)
             folder.write_result(index, result)
             comes_further = True
-    except Interrupted:
+    except (Interrupted, Ended):
         stuck = not comes_further and folder.result(index) is None  # queued again, it would get to the same place
         if signals.out_of_time and stuck:
             folder.write_result(index, RunResult("failed", TOO_SHORT))

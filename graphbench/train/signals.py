@@ -19,7 +19,7 @@ _SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SI
 """Signals for stopping that the system has."""
 
 
-class _Ended(KeyboardInterrupt):
+class Ended(KeyboardInterrupt):
     """A signal outside of trainings; no ``except Exception`` of a library takes it for its own."""
 
 
@@ -73,7 +73,7 @@ class StopRequest:
                     previous[number] = signal.signal(number, self._end)
         try:
             yield
-        except _Ended as error:
+        except Ended as error:
             raise Interrupted(str(error)) from None
         except KeyboardInterrupt:
             if self._begun:  # the second Ctrl-C of a training
@@ -84,7 +84,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        raise _Ended(self._outside(signal.Signals(number).name))
+        raise Ended(self._outside(signal.Signals(number).name))
 
     def _outside(self, name: str) -> str:
         when = "between two trainings or after the last" if self._begun else "before training began"

@@ -165,7 +165,7 @@ def until(condition: Callable[[], object]) -> None:
 @pytest.mark.parametrize("came_further", [False, True])
 def test_a_job_that_gets_nowhere_in_its_time_is_not_queued_again(cluster: Path, came_further: bool) -> None:
     """SIGUSR1 while libraries are imported, before a training: the next attempt would end there, too."""
-    sweep = read_sweep(write(Path("mine.yaml"), 3, seeds=2))
+    sweep = read_sweep(write(Path("mine.yaml"), 100, seeds=2))  # the second run is longer than the signal's way
     specs: list[RunSpec] = [item.spec() for item in plan(sweep, sweep.entries)[0].missing]
     folder = ArrayFolder(Path("array-0").absolute())
     folder.write([("f", "1"), ("f", "2")], specs, runs=2)
