@@ -154,7 +154,7 @@ def _status(cell: Cell) -> str:
         return "not run"
     if cell.spec.reduced:
         return "smaller"
-    return cell.comparison.status if len(cell.result.runs) >= len(cell.spec.run_ids) else "incomplete"
+    return "incomplete" if cell.spec.shortfall(cell.result.runs) else cell.comparison.status
 
 
 def _otherwise(table: str, row: PublishedRow, found: Mapping[PublishedRow, Coverage]) -> Coverage:

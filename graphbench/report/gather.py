@@ -230,13 +230,7 @@ def _with_published(configuration: Configuration, explicit: Sequence[Sweep]) -> 
             if not configuration.result.runs or entry.config.name != configuration.folder.name:
                 continue
             table = sweep.published
-            spec = CellSpec.of_entry(
-                sweep,
-                entry,
-                dataset=configuration.dataset,
-                records=configuration.folder,
-                run_ids=configuration.run_ids,
-            )
+            spec = CellSpec.of_entry(sweep, entry, dataset=configuration.dataset, records=configuration.folder)
             (cell,) = sweep_table(sweep.name, [spec], published=table).cells.values()
             source = table.title if table and cell.published else ""
             # Of the runs those that the cell is of: a later one of other settings may lie beside them.

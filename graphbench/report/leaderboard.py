@@ -88,8 +88,10 @@ def _model(row: Configuration, detailed: bool) -> str:
 
 
 def _runs(row: Configuration) -> str:
-    missing = len(row.result.left_out)
-    return f"{len(row.result.runs)} of {len(row.result.runs) + missing}" if missing else str(len(row.result.runs))
+    finished, left_out = len(row.result.runs), len(row.result.left_out)
+    if row.cell:
+        return row.cell.spec.shortfall(row.result.runs) or str(finished)
+    return f"{finished} of {finished + left_out}" if left_out else str(finished)
 
 
 def _published(row: Configuration) -> dict[str, str]:

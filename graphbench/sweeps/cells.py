@@ -9,6 +9,8 @@ from typing import Any
 
 from graphbench.errors import UserError
 from graphbench.runs.identity import code_inputs
+from graphbench.runs.planned import planned_runs
+from graphbench.runs.record import RunRecord
 from graphbench.sweeps.sweep import Entry, Sweep
 
 
@@ -47,14 +49,14 @@ class CellSpec:
     point: str = ""
 
     @classmethod
-    def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path, run_ids: Sequence[str]) -> CellSpec:
+    def of_entry(cls, sweep: Sweep, entry: Entry, *, dataset: str, records: Path) -> CellSpec:
         """The cell of a sweep's entry; its column is the data set where the entry has none."""
         return cls(
             label=entry.label,
             column=entry.column or dataset,
             dataset=dataset,
             records=records,
-            run_ids=tuple(run_ids),
+            run_ids=tuple(str(run.run_id) for run in planned_runs(entry.config, sweep.repeat(entry))),
             # What a run adopts from a pretrained one is not known before it.
             config_hash="" if entry.config.tree.pretrained.dir else entry.config.hash,
             code=code_inputs(entry.config.code, entry.config.component_code),
@@ -70,6 +72,17 @@ class CellSpec:
     def name(self) -> str:
         """``SGFormer, Cora``."""
         return f"{self.label}, {self.column}"
+
+    def shortfall(self, runs: Sequence[RunRecord]) -> str:
+        """``3 of 5``; empty where all expected runs are among ``runs``.
+
+        A run of another seed does not take the place of a missing one: ``4 of 5 and 1 more``.
+        """
+        finished, expected = len(runs), len(self.run_ids)
+        there = len({*self.run_ids} & {run.run_id for run in runs})
+        if there == expected or finished < expected:
+            return "" if there == expected else f"{finished} of {expected}"
+        return f"{there} of {expected} and {finished - there} more"
 
 
 def check_cells(specs: Sequence[CellSpec]) -> None:

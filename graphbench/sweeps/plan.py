@@ -185,8 +185,8 @@ def _check_table(sweep: Sweep, planned: Sequence[PlannedEntry]) -> None:
     """
     specs = []
     for one in planned:
-        dataset, runs = one.checked.summary.dataset, [str(run.run_id) for run in one.checked.runs]
-        specs.append(CellSpec.of_entry(sweep, one.entry, dataset=dataset, records=one.checked.folder, run_ids=runs))
+        dataset = one.checked.summary.dataset
+        specs.append(CellSpec.of_entry(sweep, one.entry, dataset=dataset, records=one.checked.folder))
         if sweep.published is not None:
             sweep.published.find(one.entry.label, dataset, one.entry.published, one.entry.where)
         elif one.entry.published is not None:

@@ -34,7 +34,7 @@ def best_points(specs: Sequence[CellSpec]) -> tuple[list[CellSpec], list[str]]:
         scores = list(map(_score, points, results))
         best = max(range(len(points)), key=scores.__getitem__)
         chosen.append(replace(points[best], label=label))
-        unfinished = sum(len(each.runs) < len(spec.run_ids) for spec, each in zip(points, results, strict=True))
+        unfinished = sum(bool(spec.shortfall(each.runs)) for spec, each in zip(points, results, strict=True))
         if mean := results[best].mean("val"):
             notes.append(
                 f"{label}, {column}: {points[best].point.strip(' ()')}, the best of {len(points)} on validation "

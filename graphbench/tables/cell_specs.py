@@ -34,14 +34,12 @@ def cell_specs(sweep: Sweep, records: Path | None = None) -> list[CellSpec]:
         tree = entry.config.tree
         declared = dataset_builder(entry.config).card
         dataset = tree.dataset.name if declared is None else declared.name
-        seeds = range(tree.seed, tree.seed + sweep.seeds)
         specs.append(
             CellSpec.of_entry(
                 sweep,
                 entry,
                 dataset=dataset,
                 records=records / entry.config.name if records else entry.folder,
-                run_ids=[str(run) for run in tree.run_multiple_splits or seeds],
             )
         )
     return specs

@@ -148,7 +148,7 @@ def _format(measured: Mean, digits: int) -> str:
 def _runs(cell: Cell, n: int, usual: int) -> str:
     expected = len(cell.spec.run_ids)
     count = "" if n == usual else f"{n} run{'' if n == 1 else 's'}"
-    count = f"{n} of {expected}" if n < expected else count
+    count = f"{n} of {expected}" if n < expected else cell.spec.shortfall(cell.result.runs) or count
     doubts = [f"{doubt} ({cell.error})" if doubt == APPROXIMATE and cell.error else doubt for doubt in cell.doubts]
     return ", ".join(filter(None, [count, cell.status if cell.stale else "", *doubts]))
 

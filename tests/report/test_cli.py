@@ -67,9 +67,11 @@ def test_leaderboards_have_means_ranks_and_published_values(tmp_path: Path) -> N
     assert page.count("<title>GCN: 0.8400 ± 0.0141, ") == 2  # over parameters, over seconds
     head, gcn, sgformer, mlp = _rows(page)
     assert "published" in head
-    assert gcn.startswith("GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 0.816 ± 0.004 +0.024 (+6.0 sd) above")
+    assert gcn.startswith(
+        "GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 5 0.816 ± 0.004 +0.024 (+6.0 sd) above"
+    )
     assert sgformer.startswith(
-        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 0.845 ± 0.008 other configuration"
+        "SGFormer sgformer-table2/ sgformer-cora 0.7400 ± 0.0141 2nd 2 of 5 0.845 ± 0.008 other configuration"
     )
     assert "3rd" not in mlp  # the last of a column has no mark
     assert "<dt>above</dt><dd>1 of 1</dd>" in page, "runs of another configuration are not counted"
@@ -84,7 +86,7 @@ def test_a_later_run_of_other_settings_is_not_the_one_that_is_compared(tmp_path:
     _write(runs, "5", 0.3, config="gcn-cora", config_hash="later", ended="9999-01-01T00:00:00+00:00")
     _, gcn, sgformer, _ = _rows(_page(tmp_path))
     assert gcn.startswith(
-        "GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 3 0.816 ± 0.004 +0.024 (+6.0 sd) above"
+        "GCN sgformer-table2/ gcn-cora 0.8400 ± 0.0141 1st 2 of 5 0.816 ± 0.004 +0.024 (+6.0 sd) above"
     )
     assert sgformer.startswith("SGFormer sgformer-table2/ sgformer-cora 0.8200 ± 0.0141 2nd 2 ")
 
@@ -109,7 +111,7 @@ def test_a_published_value_of_another_metric_has_the_measured_one_beside_it(tmp_
         facts = {"config": config.name, "config_hash": config.hash, "dataset": "Deezer-Europe"}
         _write(runs, seed, 0.62, metric="auc", scores=auc, **facts)
     (row,) = (row for row in _rows(_page(tmp_path)) if "gcn-deezer" in row)
-    assert " 0.7000 ± 0.0000 2 0.627 ± 0.007 -0.007 (-1.0 sd) from 0.620, accuracy reproduced " in row
+    assert " 0.7000 ± 0.0000 2 of 5 0.627 ± 0.007 -0.007 (-1.0 sd) from 0.620, accuracy reproduced " in row
 
 
 @pytest.mark.slow

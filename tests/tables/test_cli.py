@@ -150,6 +150,17 @@ def test_a_sweep_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (float(ours["mean"]), ours["status"]) == (pytest.approx(82.0), "below")
 
 
+def test_a_run_of_another_seed_takes_no_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _record(123, 0.8, "sgformer-cora").write(tmp_path / "sgformer-cora/123/record.json")
+    _record(130, 0.9, "sgformer-cora").write(tmp_path / "sgformer-cora/130/record.json")
+    command = ["--sweep", str(_sweep(tmp_path, head="")), "--records", str(tmp_path)]
+    assert tables.main(command) == 0
+    assert "(1 of 2 and 1 more)" in capsys.readouterr().out
+    _record(124, 0.7, "sgformer-cora").write(tmp_path / "sgformer-cora/124/record.json")
+    assert tables.main(command) == 0
+    assert "(1 of 2" not in capsys.readouterr().out
+
+
 def test_two_folders_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for place in ("cluster", "laptop"):
         _write(tmp_path / place, "gcn-cora", 0.80, 0.84)
