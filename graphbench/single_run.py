@@ -80,10 +80,11 @@ def work_on(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
     # Everything is built before anything is written: wrong input leaves no trace.
     loaded = group.data()
     check_targets(config, loaded, inputs.splits)
-    parts = assemble(config, fabric, loaded, inputs.splits, inputs.run.seed, run_id=inputs.run.run_id)
+    run = inputs.run
+    parts = assemble(config, fabric, loaded, inputs.splits, run.seed, run_id=run.run_id, progress=logger.info)
     compile_model(config, parts.model)
     schedule, settings = build_schedule(config, parts.optimizer), build_settings(config, parts.info)
-    text = config.of_run(inputs.run.seed, inputs.run.split_index).dump()
+    text = config.of_run(run.seed, run.split_index).dump()
     with directory.open(
         identity=inputs.identity, config_text=config.dump(), run_text=text, overwrite=group.overwrite
     ) as decided:

@@ -75,7 +75,14 @@ def build_parts(
 
 
 def assemble(
-    config: Config, fabric: Fabric, loaded: LoadedDataset, splits: Splits, seed: int, *, run_id: int | None = None
+    config: Config,
+    fabric: Fabric,
+    loaded: LoadedDataset,
+    splits: Splits,
+    seed: int,
+    *,
+    run_id: int | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Parts:
     """Parts of a training, made from the data; what takes longest, the batches, comes last.
 
@@ -86,8 +93,9 @@ def assemble(
         splits: splits of the seed.
         seed: seed of batches and parameters.
         run_id: run below ``pretrained.dir`` that the model starts from; None: fresh parameters in any case.
+        progress: called with a line of text before encodings of a split are computed.
     """
-    loaded = data_of_split(config, loaded, splits)
+    loaded = data_of_split(config, loaded, splits, progress)
     info = loaded.card.info(loaded.store, splits.train)
     seed_everything(seed)
     model = build_model(config, info)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 import graphbench
+from graphbench import experiment
+from graphbench.config import Config
 from graphbench.data.store import GraphStore
 from graphbench.errors import UserError
 from graphbench.factory.data import encode, read_data
@@ -19,7 +22,7 @@ from graphbench.factory.split_data import data_of_split
 NODES = 40
 
 
-def _built(folder: Path, changes: dict[str, Any]) -> Parts:
+def _configured(folder: Path, changes: dict[str, Any]) -> Config:
     draw = torch.rand(NODES, NODES, generator=torch.Generator().manual_seed(0)) < 0.1
     edges = draw.triu(1).nonzero().T
     edge_index = torch.cat([edges, edges.flip(0)], dim=1)
@@ -34,8 +37,11 @@ def _built(folder: Path, changes: dict[str, Any]) -> Parts:
         **{"gnn": {"head": "link_pred", "dim_inner": 8}, "model.type": "GPSModel", "model.loss_fun": "cross_entropy"},
         "gt": {"layer_type": "GCN+SGFormer", "layers": 1, "n_heads": 1, "dim_hidden": 8},
     }
-    config = graphbench.load_config({"dataset": dataset, **model}, changes, name="links")
-    return build_parts(config)
+    return graphbench.load_config({"dataset": dataset, **model}, changes, name="links")
+
+
+def _built(folder: Path, changes: dict[str, Any]) -> Parts:
+    return build_parts(_configured(folder, changes))
 
 
 @pytest.mark.parametrize("sampler", ["full_batch", "neighbor", "shadow"])
@@ -85,6 +91,16 @@ def test_encodings_are_those_of_the_graph_without_them(tmp_path: Path, changes: 
 def _computed(store: GraphStore) -> dict[str, torch.Tensor]:
     assert store.pe or store.pairs is not None
     return {**store.pe, **({} if store.pairs is None else {"pairs": store.pairs})}
+
+
+def test_a_training_tells_that_it_computes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GRAPHBENCH_CACHE", str(tmp_path / "cache"))
+    changes = {**ENCODED[0], "optim.max_epoch": 1, "out_dir": tmp_path / "results"}
+    with caplog.at_level(logging.INFO):
+        experiment.run(_configured(tmp_path, changes))
+    assert caplog.text.count("computing RWSE of 1 graphs, 40 nodes") == 1
 
 
 def test_encodings_in_the_data_were_computed_with_them(tmp_path: Path) -> None:
