@@ -22,6 +22,7 @@ from scripts import (
     api_reference,
     config_overview,
     config_reference,
+    config_tree,
     dataset_pages,
     model_pages,
     notebooks,
@@ -46,6 +47,7 @@ def baseline() -> str:
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "graphbench/config/baseline.json": baseline,
+    "graphbench/config/tree.py": config_tree.module,
     "docs/config-reference.md": config_reference.reference,
     "datasets/README.md": dataset_pages.page,
     "configs/README.md": config_overview.page,

@@ -31,7 +31,7 @@ class GPSExample(nn.Module):
         super().__init__()
         tree, dim = ours.config.tree, ours.config.tree.gt.dim_hidden
         (walks,) = ours.first[0].pe.values()
-        dim_pe = tree.posenc_RWSE.dim_pe
+        dim_pe = ours.config.value("posenc_RWSE.dim_pe")
         self.node_emb = nn.Embedding(tree.dataset.node_encoder_num_types, dim - dim_pe)
         self.pe_norm, self.pe_lin = nn.BatchNorm1d(walks.shape[1]), nn.Linear(walks.shape[1], dim_pe)
         self.edge_emb = nn.Embedding(tree.dataset.edge_encoder_num_types, dim)

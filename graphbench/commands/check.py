@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from graphbench.command_line import CommandParser
 from graphbench.config import load_config
-from graphbench.config.config import flat
 from graphbench.config.schema import SCHEMA
 from graphbench.exit_codes import exit_codes
 from graphbench.frozen_imports import frozen_imports
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_values(config: Config, *, everything: bool) -> None:
-    values = flat(config.tree)
+    values = config.values
     shown = {name: value for name, value in values.items() if everything or config.is_set(name)}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():

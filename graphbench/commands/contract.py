@@ -12,7 +12,6 @@ from torch import nn
 
 from graphbench import plug_ins, registry, testing
 from graphbench.config.components import components_of_users
-from graphbench.config.config import flat
 from graphbench.errors import UserError
 from graphbench.factory.model import build_model
 from graphbench.factory.transforms import build_transforms
@@ -53,7 +52,7 @@ def print_contract(config: Config) -> None:
     if not own:
         print("contract: nothing in use comes from a plug-in; the package's own components pass it in its tests")
     used = {each.component for each in own}
-    unused = [name for name, each in components_of_users(flat(config.tree)).items() if each not in used]
+    unused = [name for name, each in components_of_users(config.values).items() if each not in used]
     if unused:
         print(f"contract: named, but not in use: {', '.join(unused)}")
     if failed:

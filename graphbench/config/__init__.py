@@ -1,6 +1,7 @@
 """Configuration: YAML in, one checked and frozen :class:`Config` out.
 
 - ``schema.py`` and ``*_keys.py``: every key with default, type, allowed values and meaning; GraphGPS's vocabulary.
+- ``tree.py``: the type that each key has in ``config.tree``, generated from the schema.
 - ``components.py``: keys that components bring along, read from their constructors.
 - ``yaml_files.py``, ``values.py``, ``dialect.py``, ``load.py``: reading, checking, and which fork a file was written
   for.

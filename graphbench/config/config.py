@@ -14,6 +14,7 @@ from yacs.config import CfgNode
 from graphbench.config.components import code_of_components
 from graphbench.config.layer_type import LayerSpec, layer_specs
 from graphbench.config.settings import settings_hash, settings_of
+from graphbench.config.tree import Tree
 from graphbench.config.yaml_files import COMMAND_LINE, PYTHON
 
 
@@ -32,7 +33,7 @@ class Config:
     """
 
     name: str
-    tree: CfgNode
+    tree: Tree
     origin: Mapping[str, str]
     notices: tuple[str, ...]
     code: Mapping[str, bytes] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Config:
 
     def value(self, key: str) -> Any:
         """The value of a dotted key."""
-        return functools.reduce(lambda node, name: node[name], key.split("."), self.tree)
+        return functools.reduce(lambda node, name: node[name], key.split("."), self._nodes)
 
     def is_set(self, key: str) -> bool:
         """True when a file or the command line gave the key a value."""
@@ -70,8 +71,18 @@ class Config:
 
     def component_args(self, group: str, name: str) -> dict[str, Any]:
         """The section of a component: ``component_args("gt", "SGFormer")``."""
-        section = self.tree.get(group, {}).get(name, None)
+        section = self._nodes.get(group, {}).get(name, None)
         return dict(section) if isinstance(section, CfgNode) else {}
+
+    @functools.cached_property
+    def values(self) -> dict[str, Any]:
+        """The value of every key, by its dotted name."""
+        return flat(self._nodes)
+
+    @property
+    def _nodes(self) -> CfgNode:
+        """The tree as what it is at run time."""
+        return self.tree
 
     @property
     def folder(self) -> Path:
@@ -81,7 +92,7 @@ class Config:
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
         """Values that tell this configuration from another, see :func:`~graphbench.config.settings.settings_of`."""
-        return settings_of(flat(self.tree))
+        return settings_of(self.values)
 
     @functools.cached_property
     def hash(self) -> str:
@@ -94,16 +105,16 @@ class Config:
 
         Components of the running script or notebook, and of modules that it imports.
         """
-        return code_of_components(flat(self.tree), self.code.values())
+        return code_of_components(self.values, self.code.values())
 
     @property
     def selects_by_loss(self) -> bool:
         """Whether the best epoch is that of the lowest validation loss, not that of the best metric."""
-        return bool(self.tree.metric_best == "loss")
+        return self.tree.metric_best == "loss"
 
     def of_run(self, seed: int, split_index: int) -> Config:
         """The configuration of one run alone: loaded from a file, it makes this run again, and no other."""
-        tree = self.tree.clone()
+        tree = self._nodes.clone()
         tree.defrost()
         tree.seed, tree.dataset.split_index, tree.run_multiple_splits = seed, split_index, []
         tree.freeze()
@@ -116,7 +127,7 @@ class Config:
 
     def plain(self) -> dict[str, Any]:
         """The complete configuration as nested dictionaries."""
-        return _plain(self.tree)
+        return _plain(self._nodes)
 
     def dump(self) -> str:
         """The complete configuration as YAML; loading it gives the same configuration."""

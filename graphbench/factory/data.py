@@ -52,9 +52,9 @@ def dataset_builder(config: Config) -> DatasetBuilder:
         folder=str(Path(config.file).parent),
     )
     if config.tree.compat == "exphormer":
-        context = dataclasses.replace(context, **{name: config.tree.prep[name] for name in _NODE_SET_KEYS})
+        context = dataclasses.replace(context, **{name: config.value(f"prep.{name}") for name in _NODE_SET_KEYS})
     arguments = config.component_args("dataset", dataset.format)
-    filled = {name: f"dataset.{name}" for name in vars(context) if name in dataset}
+    filled = {name: f"dataset.{name}" for name in vars(context) if f"dataset.{name}" in config.values}
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name", filled=filled):
         try:
             builder = registry.construct(builder_class, arguments, context)

@@ -146,7 +146,7 @@ class _Parts:
                 )
 
     def _dim_pe(self, name: str) -> int:
-        return self.config.tree[f"posenc_{name}"].dim_pe
+        return self.config.value(f"posenc_{name}.dim_pe")
 
 
 def _parse(config: Config, key: str, level: str, *, added: bool = False) -> _Parts:
@@ -211,7 +211,7 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
     group = f"posenc_{name}"
     where = config.where(key)
     component = registry.lookup(registry.POSITIONAL_ENCODERS, name, where)
-    if not tree[group].enable:
+    if not config.value(f"{group}.enable"):
         raise UserError(f"{where}: {key} uses {name}, but {group}.enable is false; set it to true.")
     vocabulary = info.vocabularies.get("edge", ())
     context = PositionalContext(
@@ -231,10 +231,10 @@ def _encoding(config: Config, info: DataInfo, key: str, name: str, dim: int) -> 
 def encoding_arguments(config: Config, name: str) -> dict[str, Any]:
     """The keys of ``posenc_<name>`` without their sub-groups, ``times_func`` parsed to ``times``."""
     group = f"posenc_{name}"
-    arguments = {key.rpartition(".")[2]: value for key, value in flat(config.tree[group]).items()}
+    arguments = {key.rpartition(".")[2]: value for key, value in flat(config.value(group)).items()}
     if name == "EquivStableLapPE":
         # GraphGPS computes one Laplacian for both encodings, from this key; published numbers contain it.
-        arguments["laplacian_norm"] = config.tree.posenc_LapPE.eigen.laplacian_norm
+        arguments["laplacian_norm"] = config.value("posenc_LapPE.eigen.laplacian_norm")
     if "times_func" in arguments:
         function = arguments.pop("times_func")
         if function:

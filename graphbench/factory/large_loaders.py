@@ -61,8 +61,8 @@ def build_large_loader(config: Config, loaded: LoadedDataset, splits: Splits, pr
     keys = ("train.sampler", "train.train_parts", "train.neighbor_sizes", "train.clustering", "val.sampler")
     with config_errors(config, f"train.{train.sampler}", *keys):
         if store.y_level == "pair":
-            sampled = {"sizes": train.neighbor_sizes, "batch_size": train.batch_size}
-            return PairLoader(store, splits, options, sampler=train.sampler, **sampled)
+            sizes, batch_size = train.neighbor_sizes, train.batch_size
+            return PairLoader(store, splits, options, sampler=train.sampler, sizes=sizes, batch_size=batch_size)
         if any(each is not None and each.needs_clusters for each in (sampler, evaluation)):
             cache, how = Roots.from_environment(config.tree.dataset.dir).cache, {"method": train.clustering}
             clusters = Clusters.cached(cache, store, train.train_parts, seed=process.seed, **how)

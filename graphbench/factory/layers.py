@@ -193,10 +193,17 @@ class LayerFactory:
                 )
             return SingleBlock(gt.dim_hidden, sublayers[0], edges=edges[0], dropout=gt.dropout, norm=block_norm(config))
         act = variant(config, "layers", "GPSBlock").get("act", config.tree.gnn.act)
-        rates = {"dropout": gt.dropout, "local_dropout": gt.local_dropout}
-        filled = {"act": "gnn.act", **{name: f"gt.{name}" for name in rates}}
+        filled = {"act": "gnn.act", "dropout": "gt.dropout", "local_dropout": "gt.local_dropout"}
         with config_errors(config, self.key, filled=filled):
-            return GPSBlock(gt.dim_hidden, sublayers, edges=edges, act=act, norm=block_norm(config), **rates)
+            return GPSBlock(
+                gt.dim_hidden,
+                sublayers,
+                edges=edges,
+                act=act,
+                norm=block_norm(config),
+                dropout=gt.dropout,
+                local_dropout=gt.local_dropout,
+            )
 
     def _sublayer(self, spec: LayerSpec) -> LocalLayer | Attention:
         if spec.name in registry.names(LOCAL_LAYERS):

@@ -12,7 +12,6 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from graphbench.config import Config
-from graphbench.config.config import flat
 from graphbench.data.builder import LoadedDataset
 from graphbench.errors import NeedsData, UserError
 from graphbench.factory.data import declared_info, read_data
@@ -124,7 +123,7 @@ def _most_modules(config: Config) -> Iterator[None]:
         nonlocal count
         count += 1
         if count > MOST_MODULES:
-            numbers = {key: value for key, value in flat(config.tree).items() if type(value) is int}
+            numbers = {key: value for key, value in config.values.items() if type(value) is int}
             key = max((key for key in numbers if config.is_set(key)), key=lambda key: numbers[key], default="gt.layers")
             raise UserError(
                 f"{config.where(key)}: over {MOST_MODULES:,} modules in the model; is {key} {numbers[key]:,} meant?"

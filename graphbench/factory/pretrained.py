@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from graphbench.config import Config, load_config
-from graphbench.config.config import flat, nested
+from graphbench.config.config import nested
 from graphbench.config.run_keys import INFERENCE_MODES
 from graphbench.errors import UserError
 from graphbench.train.pretrained import (
@@ -87,9 +87,8 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
         return config
     source = base if run is None else run_configuration(run)
     assert source is not None
-    stored = flat(source.tree)
     adopted, notices = {}, []
-    for key, value in stored.items():
+    for key, value in source.values.items():
         if not (key.startswith(_ARCHITECTURE_GROUPS) or key in _ARCHITECTURE_KEYS):
             continue
         if key in _HEAD_KEYS and mode not in INFERENCE_MODES:
@@ -98,7 +97,7 @@ def adopt_pretrained(config: Config, run_id: int, *, starts: bool = True, base: 
             adopted[key] = value
         elif config.value(key) != value:
             notices.append(f"{config.where(key)}: {key} is {config.value(key)!r}, in the pretrained run {value!r}.")
-    merged = nested({**flat(tree), **adopted})
+    merged = nested({**config.values, **adopted})
     merged.freeze()
     return dataclasses.replace(config, tree=merged, notices=(*config.notices, *notices))
 

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from graphbench import registry
 from graphbench.config import Config
-from graphbench.config.config import flat
 from graphbench.factory.config_errors import config_errors
 from graphbench.factory.wandb_name import wandb_name, wandb_tags
 from graphbench.layers.compiled import compile_layers
@@ -153,7 +152,7 @@ def build_reporters(
     if tree.mlflow.use:
         name = tree.mlflow.name or wandb_name(config, run_id)
         labels = {"config": config.name, "hash": config.hash, "tags": ", ".join(tags)}
-        reporters.append(MLflowLogger(tree.mlflow.project or "graphbench", name, flat(config.tree), labels))
+        reporters.append(MLflowLogger(tree.mlflow.project or "graphbench", name, config.values, labels))
     if tree.wandb.use:
         name = tree.wandb.name or wandb_name(config, run_id)
         place = (tree.wandb.project, tree.wandb.entity, name)
