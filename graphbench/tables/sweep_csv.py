@@ -34,6 +34,7 @@ def _csv_line(table: SweepTable, cell: Cell) -> dict[str, object]:
         **spec.varied,
         "metric": published.metric if published else measured.name if measured else "",
         "direction": "" if column.scale is None else "higher" if column.scale.maximize else "lower",
+        "scale": "" if column.scale is None else column.scale.factor,
         "mean": measured.mean if measured else "",
         "std": "" if measured is None or measured.std is None else measured.std,
         "val_mean": val.mean if val else "",

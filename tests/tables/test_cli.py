@@ -197,6 +197,9 @@ def test_a_table_for_a_paper_of_ones_own(tmp_path: Path, capsys: pytest.CaptureF
     assert "GCN, Actor: 2 of 10." in latex
     assert tables.main([*sweep, "--percent"]) == 0
     assert "82.00 ± 2.83" in capsys.readouterr().out
+    for percent, scale in ([], "1.0"), (["--percent"], "100.0"):
+        assert tables.main([*sweep, *percent, "--format", "csv"]) == 0
+        assert {line["scale"] for line in csv.DictReader(capsys.readouterr().out.splitlines())} == {scale}
     printed = ["--sweep", str(_sweep(tmp_path)), "--records", str(tmp_path), "--rows", "measured,published"]
     assert tables.main([*printed, "--percent"]) == 0  # the scale of print stays
     assert [_cells(line)[:3] for line in capsys.readouterr().out.splitlines()[4:7]] == [
