@@ -115,7 +115,8 @@ def _unread_of_data(config: Config) -> Iterator[str]:
 def _is_one_batch(config: Config) -> bool:
     """Whether all examples lie in one graph that nothing cuts."""
     card = dataset_builder(config).card
-    return config.tree.dataset.transductive if card is None else card.transductive
+    dataset = config.tree.dataset
+    return dataset.transductive and dataset.task != "graph" if card is None else card.transductive
 
 
 def _arguments(config: Config, model: Model) -> Iterator[tuple[type, str, Mapping[str, str]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphbench.config import load_config
 from graphbench.config.schema import SCHEMA
@@ -77,6 +78,18 @@ def test_keys_that_are_read_with_another_value_of_another(overrides: str, presen
 )
 def test_keys_with_a_reader(file: str, overrides: str) -> None:
     assert not _told(file, overrides)
+
+
+def test_batches_of_own_graphs_have_a_size(tmp_path: Path) -> None:
+    graphs = [{"x": torch.ones(3, 2), "edge_index": torch.zeros(2, 0, dtype=torch.long), "y": each} for each in (0, 1)]
+    torch.save(graphs * 10, tmp_path / "own.pt")
+    config = {
+        "dataset": {"format": "custom", "task": "graph", "custom.path": tmp_path / "own.pt", "split_mode": "random"},
+        "gnn.head": "default",
+        "train.batch_size": 4,
+    }
+    notices = check(load_config(config, name="own")).config.notices
+    assert not [each for each in notices if "train.batch_size" in each]
 
 
 def test_conditions_name_keys_and_their_values() -> None:
