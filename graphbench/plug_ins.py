@@ -34,6 +34,9 @@ logger = logging.getLogger("graphbench")
 _sources: dict[str, dict[str, bytes]] = {}
 """Module of a plug-in -> its files by path, as they were when it was imported."""
 
+_installed: dict[str, dict[str, bytes]] = {}
+"""Installed package with an entry point -> its files by path, as they were when it was loaded."""
+
 _files: dict[str, str] = {}
 _places: set[Path] = set()
 """Files, and folders of packages, that plug-ins lie in."""
@@ -98,6 +101,8 @@ def load_installed() -> None:
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
+            package = entry.module.partition(".")[0]
+            _installed[package] = _files_of(sys.modules[package])
         except Exception as error:  # noqa: BLE001  what code of others may raise
             logger.warning(
                 "the installed plug-in %s (%s) cannot be loaded: %s", entry.name, entry.value, _error_text(error)
@@ -353,16 +358,26 @@ def is_users_file(file: Path) -> bool:
     return file.suffix == ".py" and not _resolved(file).is_relative_to(_PACKAGE) and not _is_installed(file)
 
 
+def of_installed(module: str) -> Mapping[str, bytes]:
+    """Files of the installed package with an entry point that a module lies in; none for code of others."""
+    return _installed.get(module.partition(".")[0], {})
+
+
 def _with_source(plugin: ModuleType) -> ModuleType:
-    name = plugin.__name__
-    if name not in _sources:
-        folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
-        files = {
-            "/".join((*name.split("."), *file.relative_to(folder).parts)): file.read_bytes()
-            for folder in folders
-            for file in sorted(folder.rglob("*.py"))
-        }
-        if not files and plugin.__file__:
-            files = {"/".join(name.split(".")) + ".py": Path(plugin.__file__).read_bytes()}
-        _sources[name] = files
+    if plugin.__name__ not in _sources:
+        _sources[plugin.__name__] = _files_of(plugin)
     return plugin
+
+
+def _files_of(plugin: ModuleType) -> dict[str, bytes]:
+    """Python files of a package or module, by path from the folder that it is imported from."""
+    name = plugin.__name__
+    folders = [Path(folder) for folder in getattr(plugin, "__path__", ())]
+    files = {
+        "/".join((*name.split("."), *file.relative_to(folder).parts)): file.read_bytes()
+        for folder in folders
+        for file in sorted(folder.rglob("*.py"))
+    }
+    if not files and plugin.__file__:
+        files = {"/".join(name.split(".")) + ".py": Path(plugin.__file__).read_bytes()}
+    return files

@@ -63,7 +63,7 @@ def of_registered(name: str, component: type, listed: Collection[bytes]) -> byte
         _add(base, found, listed)
     file = getattr(sys.modules.get(component.__module__), "__file__", None)
     if not found and file is not None and component.__module__ not in _MAIN:  # of an installed package
-        return _text(component.__module__, Path(file))
+        return b"".join(plug_ins.of_installed(component.__module__).values()) or _text(component.__module__, Path(file))
     if not found and component not in _without_source:
         _without_source[component] = secrets.token_bytes()
         logger.warning("%s: its source cannot be read: its runs are never skipped or resumed by another process.", name)

@@ -392,7 +392,7 @@ def test_the_line_at_fault_may_lie_beside_the_plug_in(
 @pytest.fixture
 def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package with an entry point, and one whose entry point fails, as pip leaves them."""
-    site = folder / "site"
+    site = folder / "site-packages"
     for name, text in {"hers_installed": ATTENTION, "broken_installed": "raise RuntimeError('on purpose')\n"}.items():
         facts = site / f"{name}-1.0.dist-info"
         facts.mkdir(parents=True)
@@ -417,6 +417,25 @@ def test_components_of_installed_packages_are_known_without_being_named(
     assert "RuntimeError: on purpose" in caplog.text
     assert catalogue.main(["layers", "Hers"]) == 0
     assert capsys.readouterr().out.startswith("Hers")
+
+
+def test_of_an_installed_package_every_module_counts(installed: Path, folder: Path) -> None:
+    (folder / "mine.yaml").write_text("dataset: {format: SBM, name: SBM-PATTERN}\ngt: {layer_type: GCN+Hers}\n")
+    (installed / "hers_installed").mkdir()
+    (installed / "hers_installed.py").rename(installed / "hers_installed/__init__.py")
+    codes = []
+    for helper in ("SCALE = 1\n", "SCALE = 2\n"):
+        (installed / "hers_installed/helper.py").write_text(helper)
+        plug_ins.load_installed.cache_clear()
+        registry.forget("layers/attention", "Hers")
+        sys.modules.pop("hers_installed", None)
+        codes.append(load_config(folder / "mine.yaml").component_code["Hers"])
+    assert codes[0] != codes[1]
+    assert plug_ins.of_installed("hers_installed.helper").keys() == {
+        "hers_installed/__init__.py",
+        "hers_installed/helper.py",
+    }
+    assert not plug_ins.of_installed("torch.nn")
 
 
 def test_nothing_installed_is_looked_for_where_all_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,20 +152,22 @@ def test_a_component_of_the_script_counts_with_what_it_names(
 
 
 def test_what_a_script_registered_is_named_where_its_run_is_opened_without_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the run's folder, and in what is exported, which cannot have it."""
     (folder / "own_layers.py").write_text(COMPONENT)
     importlib.import_module("own_layers")
     changes = {"gt.layer_type": "GCN+Hers", "optim.max_epoch": 1, "out_dir": "results"}
     run = graphbench.run(load_config("rings.yaml", changes))["run_dir"]
-    export(run, "model")
-    assert "model: without Hers: registered by a notebook or script" in capsys.readouterr().out
-    assert "Needs Hers: registered by a notebook or script" in Path("model/README.md").read_text()
+    for out, installed, told in ("of_package", True, "of an installed package"), ("model", False, "registered by a "):
+        monkeypatch.setattr(plug_ins, "of_installed", lambda module, found=installed: {"a": b""} if found else {})
+        export(run, out)
+        assert f"{out}: without Hers: {told}" in capsys.readouterr().out
+        assert f"Needs Hers: {told}" in Path(out, "README.md").read_text()
     assert graphbench.load_run("model").models
     registry.forget("layers/attention", "Hers")
     for opened in (run, "model"):
-        with pytest.raises(UserError, match="components that a notebook or script registered, not a plug-in: Hers"):
+        with pytest.raises(UserError, match="components that no plug-in of its configuration registered: Hers"):
             graphbench.load_run(opened)
 
 

@@ -48,8 +48,9 @@ def run_configuration(run: Path) -> Config:
         if not names:
             raise
         raise UserError(
-            f"{error} The run has components that a notebook or script registered, not a plug-in: {', '.join(names)}. "
-            "Run what registers them first, or put them into a file that 'plugins' names."
+            f"{error} The run has components that no plug-in of its configuration registered: "
+            f"{', '.join(names)}. Install the package, or run the notebook or script, that registers them, or put them "
+            "into a file that 'plugins' names."
         ) from None
     check_configuration(run, config.settings, config.code, config.component_code)
     return config

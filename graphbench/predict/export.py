@@ -9,20 +9,22 @@ scores, software and hardware, and a ``README.md`` in the form of a model card t
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench import atomic
+from graphbench import atomic, plug_ins
 from graphbench.command_line import CommandParser
 from graphbench.errors import UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.plug_ins import CONSENT
 from graphbench.runs import json_text
 
-_UNKEPT = "registered by a notebook or script, which has to be run where the folder is opened"
+_INSTALLED = "of an installed package, which has to be installed where the folder is opened"
+_RUN = "registered by a notebook or script, which has to be run where the folder is opened"
 
 if TYPE_CHECKING:
+    from graphbench.config import Config
     from graphbench.predict.trained import TrainedModel
     from graphbench.runs.record import RunRecord
 
@@ -87,7 +89,7 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_bytes(source)
         needed = [name for name in trained.config.tree.plugins if not _lies_in(name, made)]
-        unkept = components_of_programs(folder)
+        unkept = _unkept(trained.config, components_of_programs(folder))
         info = json_text.dumps_with_checksum({**trained.info.plain(), "data": record.fingerprint})
         (made / INFO_FILE).write_text(info, encoding="utf-8")
         (made / "README.md").write_text(
@@ -95,10 +97,21 @@ def export(run: str | Path, out: str | Path, *, program: bool = False, compiled:
         )
     if needed:
         print(f"{out}: without {', '.join(needed)}: installed or outside the project, and needed where it is opened")
-    if unkept:
-        print(f"{out}: without {', '.join(unkept)}: {_UNKEPT}")
+    for reason, names in unkept.items():
+        print(f"{out}: without {names}: {reason}")
     for name, difference in differences.items():
         print(f"{out / name}: differs from the model by at most {difference:.1e} of the largest output")
+
+
+def _unkept(config: Config, names: Sequence[str]) -> dict[str, str]:
+    """What is said of components whose code the folder does not have -> their names."""
+    from graphbench.config.components import components_of_users
+
+    classes, found = components_of_users(config.values), dict[str, list[str]]()
+    for name in names:
+        reason = _INSTALLED if plug_ins.of_installed(classes[name].__module__) else _RUN
+        found.setdefault(reason, []).append(name)
+    return {reason: ", ".join(of_reason) for reason, of_reason in found.items()}
 
 
 def _lies_in(plugin: str, folder: Path) -> bool:
@@ -118,7 +131,9 @@ def _write_programs(trained: TrainedModel, folder: Path, compiled: bool) -> dict
     return differences
 
 
-def _card(record: RunRecord, dataset: str, plugins: Sequence[str], needed: Sequence[str], unkept: Sequence[str]) -> str:
+def _card(
+    record: RunRecord, dataset: str, plugins: Sequence[str], needed: Sequence[str], unkept: Mapping[str, str]
+) -> str:
     """The model card: scores, configuration, provenance, and the code that it needs."""
     from graphbench.runs.split_text import split_texts
 
@@ -129,7 +144,7 @@ def _card(record: RunRecord, dataset: str, plugins: Sequence[str], needed: Seque
     code = [
         *([f"Runs code of its plug-ins, {', '.join(plugins)}, where {CONSENT}=1 allows it."] if plugins else []),
         *([f"Needs {', '.join(needed)}, not in this folder."] if needed else []),
-        *([f"Needs {', '.join(unkept)}: {_UNKEPT}."] if unkept else []),
+        *(f"Needs {names}: {reason}." for reason, names in unkept.items()),
     ]
     needs = "".join(f"\n{sentence}\n" for sentence in code)
     return f"""---

@@ -127,7 +127,7 @@ def check_configuration(
 
 
 def components_of_programs(run: Path) -> list[str]:
-    """Names of components of a run that no plug-in brings: a notebook or script registered them.
+    """Names of components of a run that no plug-in brings, but an installed package, a notebook or a script.
 
     Args:
         run: folder of a run, or one that ``graphbench export`` has written.
