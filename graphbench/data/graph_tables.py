@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ import torch
 from torch import Tensor
 
 from graphbench.data.files.molecules import molecules
-from graphbench.data.splits import PARTS, SplitRequest, Splits
+from graphbench.data.split_protocols import three_sizes
+from graphbench.data.splits import PARTS, SplitBySizes, SplitRequest, Splits
 from graphbench.errors import ArgumentError, UserError, neighbour, unknown
 
 if TYPE_CHECKING:
@@ -85,11 +86,12 @@ def stated_splits(graphs: Sequence[Any]) -> dict[str, Any]:
     return published
 
 
-def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
+def scaffold_splits(smiles: Sequence[str]) -> SplitBySizes:
     """Molecules with one Bemis-Murcko scaffold stay together; the most frequent scaffolds train (Wu et al., 2018).
 
     Bemis & Murcko, J. Med. Chem. 1996; MoleculeNet, https://arxiv.org/abs/1703.00564. Shares are ``dataset.split``,
-    default 0.8, 0.1, 0.1; no random numbers.
+    default 0.8, 0.1, 0.1; no random numbers. Of scaffolds with as many molecules that whose first molecule comes last
+    is first, as in DeepChem's ``ScaffoldSplitter``, which made MoleculeNet's and OGB's splits.
     """
 
     def split(request: SplitRequest) -> Splits:
@@ -99,10 +101,12 @@ def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
         for number, text in enumerate(smiles):
             scaffold = MurckoScaffoldSmiles(smiles=text, includeChirality=False)  # type: ignore[no-untyped-call]
             groups.setdefault(scaffold, []).append(number)
-        shares = [float(share) for share in request.sizes or (0.8, 0.1, 0.1)]
+        shares = three_sizes(request, (0.8, 0.1, 0.1), "three ratios, e.g. [0.8, 0.1, 0.1]")
+        if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+            raise UserError(f"split_mode 'scaffold': ratios must add up to 1, received {list(shares)}.")
         limits = [shares[0] * len(smiles), (shares[0] + shares[1]) * len(smiles)]
         parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-        for group in sorted(groups.values(), key=lambda members: (-len(members), members[0])):
+        for group in sorted(groups.values(), key=lambda members: (len(members), members[0]), reverse=True):
             filled = len(parts[0]) + len(group) <= limits[0]
             if filled:
                 parts[0].extend(group)
@@ -112,7 +116,7 @@ def scaffold_splits(smiles: Sequence[str]) -> Callable[[SplitRequest], Splits]:
                 parts[2].extend(group)
         return Splits.of(*parts)
 
-    return split
+    return SplitBySizes(split)
 
 
 def _read_folder(folder: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphbench.data.splits import Published, SplitRequest, Splits, read_split_file, without_target
+from graphbench.data.splits import Published, SplitBySizes, SplitRequest, Splits, read_split_file, without_target
 from graphbench.errors import UserError, unknown
 
 _DRAWN = ("random", "random-class", "random-permutation", "random-split")
@@ -110,7 +110,11 @@ def check_index(mode: str, index: int, counts: Mapping[str, int], where: str | N
 
 def published_counts(published: Mapping[str, Published]) -> dict[str, int]:
     """Number of splits of every mode that came with the data; of those that are drawn nothing."""
-    return {mode: len(splits) for mode, splits in published.items() if splits and not callable(splits)}
+    return {
+        mode: 1 if isinstance(splits, SplitBySizes) else len(splits)
+        for mode, splits in published.items()
+        if splits and not callable(splits)
+    }
 
 
 def make_splits(
@@ -131,7 +135,8 @@ def make_splits(
     parsed = check_mode(mode, allowed, request.published, where)
     mode, protocol, folds = parsed.name, parsed.protocol, parsed.folds
     try:
-        check_index(mode, request.index, published_counts(request.published))
+        counts = published_counts(request.published)
+        check_index(mode, request.index, counts)
         if protocol in PROTOCOLS:
             made = PROTOCOLS[protocol](replace(request, folds=folds or 0))
         else:
@@ -139,10 +144,9 @@ def make_splits(
         for part, members in made.check(request.num_examples, f"split_mode '{mode}'").parts().items():
             if not members.numel():
                 raise UserError(f"split_mode '{mode}': part '{part}' is empty; each of the three needs examples.")
-        came = request.published.get(protocol, ())
-        if callable(came) or protocol in _DRAWN:
+        if callable(request.published.get(protocol)) or protocol in _DRAWN:
             return replace(made, seed=request.seed)
-        return replace(made, count=max(len(came), made.count) if folds is None else folds)
+        return replace(made, count=max(counts.get(protocol, 0), made.count) if folds is None else folds)
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 
@@ -157,6 +161,8 @@ def _published(mode: str, request: SplitRequest) -> Splits:
             f"split_mode '{mode}': no such split came with the data (published here: {others}). "
             f"{remedy} another split_mode."
         )
+    if isinstance(available, SplitBySizes):
+        return available.cut(request)
     if callable(available):
         if request.index:
             raise UserError(
@@ -175,7 +181,7 @@ def _random(request: SplitRequest) -> Splits:
     Tables 5 to 7). Whole numbers are counts instead; examples beyond their sum are left out. So are examples without a
     label (-1 or NaN).
     """
-    train, val, test = ratios = _three(
+    train, val, test = ratios = three_sizes(
         request, default_sizes("random"), "three ratios, e.g. [0.8, 0.1, 0.1], or three counts"
     )
     examples = _labelled(request)
@@ -223,7 +229,7 @@ def _random_class(request: SplitRequest) -> Splits:
     order, one permutation each, then one of everything left; with the seed of that release (123) and torch's
     generator these are its very nodes.
     """
-    per_class, val, test = _three(
+    per_class, val, test = three_sizes(
         request, default_sizes("random-class"), "[per class, val, test], e.g. [20, 500, 1000]"
     )
     if any(value != int(value) or value < 1 for value in (per_class, val, test)):
@@ -282,7 +288,7 @@ def _random_split(request: SplitRequest) -> Splits:
 
 def _cut(request: SplitRequest, mode: str, order: np.ndarray) -> Splits:
     """The first examples of an order train, the next validate, all the rest are tested."""
-    ratios = _three(request, default_sizes(mode), "three ratios, e.g. [0.5, 0.25, 0.25]")
+    ratios = three_sizes(request, default_sizes(mode), "three ratios, e.g. [0.5, 0.25, 0.25]")
     if min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6:
         raise UserError(f"split_mode '{mode}': ratios must be positive and add up to 1, received {list(ratios)}.")
     train, val = (int(len(order) * ratio) for ratio in ratios[:2])
@@ -296,7 +302,7 @@ def _fixed(request: SplitRequest) -> Splits:
         check_index("fixed", request.index, {"fixed": len(splits)})
         return replace(splits[request.index], count=len(splits))
     check_index("fixed", request.index, {"fixed": 1})
-    train, val, test = _three(request, default_sizes("fixed"), "three counts, e.g. [800, 100, 100]")
+    train, val, test = three_sizes(request, default_sizes("fixed"), "three counts, e.g. [800, 100, 100]")
     if any(value != int(value) or value < 0 for value in (train, val, test)):
         raise UserError(
             "split_mode 'fixed' needs dataset.split_file (JSON); without one dataset.split must be three counts, "
@@ -358,7 +364,17 @@ PROTOCOLS: dict[str, Callable[[SplitRequest], Splits]] = {
 """Protocols that need no particular data set."""
 
 
-def _three(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
+def three_sizes(request: SplitRequest, default: tuple[float, ...], shape: str) -> tuple[Any, Any, Any]:
+    """``dataset.split`` of a protocol that has three numbers.
+
+    Args:
+        request: arguments of the protocol.
+        default: sizes where there are none.
+        shape: what they must be, for the message.
+
+    Raises:
+        UserError: they are not three finite numbers.
+    """
     values = list(default if request.sizes is None else request.sizes)
     if len(values) != 3 or not all(_is_size(value) for value in values):
         raise UserError(f"dataset.split must be {shape}, received {values}.")

@@ -160,8 +160,19 @@ class SplitRequest:
     folds: int = 0
 
 
-Published = tuple[Splits, ...] | Callable[[SplitRequest], Splits]
-"""Published split of a data set under one mode: splits to choose from, or a recipe that draws one."""
+@dataclass(frozen=True)
+class SplitBySizes:
+    """A split that ``dataset.split`` alone decides: nothing is drawn, no seed changes it.
+
+    Attributes:
+        cut: makes it.
+    """
+
+    cut: Callable[[SplitRequest], Splits]
+
+
+Published = tuple[Splits, ...] | SplitBySizes | Callable[[SplitRequest], Splits]
+"""Published split of a data set under one mode: splits to choose from, or a recipe; a function draws with the seed."""
 
 
 def read_split_file(path: str | Path) -> list[Splits]:

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import networkx
 import pandas
@@ -16,6 +17,7 @@ from graphbench.console import main
 from graphbench.data.datasets.custom import CustomGraphs
 from graphbench.data.files.roots import Roots
 from graphbench.data.graph_tables import scaffold_splits
+from graphbench.data.split_protocols import make_splits
 from graphbench.data.splits import SplitRequest
 from graphbench.errors import UserError
 
@@ -135,11 +137,43 @@ def test_molecules(tmp_path: Path) -> None:
     assert loaded.store.y[:2].tolist() == [[3.5], [3.5]]
     [standard] = loaded.published["standard"]
     assert standard.val.tolist() == [6, 7]
-    parts = loaded.published["scaffold"](SplitRequest(10, sizes=[0.6, 0.2, 0.2])).check(10).parts()
+    splits = make_splits("scaffold", SplitRequest(10, sizes=[0.6, 0.2, 0.2], published=loaded.published, seed=7))
+    assert (splits.seed, splits.count) == (None, 1), "nothing is drawn"
+    parts = splits.parts()
     assert sum(map(len, parts.values())) == 10
     assert parts["train"].tolist() == [0, 1, 5, 6, 8, 9], "six molecules without a ring share the empty scaffold"
-    benzene = scaffold_splits(["c1ccccc1", "c1ccccc1C", "CC"])(SplitRequest(3, sizes=[0.7, 0.0, 0.3]))
+    benzene = scaffold_splits(["c1ccccc1", "c1ccccc1C", "CC"]).cut(SplitRequest(3, sizes=[0.7, 0.0, 0.3]))
     assert benzene.train.tolist() == [0, 1]
+
+
+RINGS = ["c1ccccc1", "c1ccccc1C", "c1ccncc1", "c1ccncc1C", "C1CC1", "C1CC1C", "CC", "CCC"]
+
+
+def test_of_scaffolds_with_as_many_molecules_the_last_trains_first() -> None:
+    """As DeepChem 2.8's ``ScaffoldSplitter`` orders them."""
+    pytest.importorskip("rdkit")
+    parts = scaffold_splits(RINGS).cut(SplitRequest(8, sizes=[0.5, 0.25, 0.25])).parts()
+    assert {name: part.tolist() for name, part in parts.items()} == {
+        "train": [6, 7, 4, 5],
+        "val": [2, 3],
+        "test": [0, 1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "index", "told"),
+    [
+        ([0.2, 0.2, 0.2], 0, r"ratios must add up to 1, received \[0\.2, 0\.2, 0\.2\]"),
+        ([0.8, 0.1], 0, r"must be three ratios, e\.g\. \[0\.8, 0\.1, 0\.1\], received \[0\.8, 0\.1\]"),
+        (["a", "b", "c"], 0, "must be three ratios"),
+        ([10, 10, 10], 0, "ratios must add up to 1"),
+        ([0.5, 0.25, 0.25], 1, "split_index 1 does not exist. Allowed: 0 .. 0"),
+    ],
+)
+def test_wrong_requests_of_a_scaffold_split(sizes: list[Any], index: int, told: str) -> None:
+    published = {"scaffold": scaffold_splits(RINGS)}
+    with pytest.raises(UserError, match=told):
+        make_splits("scaffold", SplitRequest(8, sizes=sizes, index=index, published=published))
 
 
 def test_networkx_json(tmp_path: Path) -> None:
