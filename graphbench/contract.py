@@ -106,6 +106,13 @@ class TiesParameters:
         """Replaces parameters by those of ``first``, so that they are learned and counted once."""
 
 
+class HasNodeParameters:
+    """A module with a row of parameters per node of one graph, in the order of its nodes.
+
+    A sample of the graph has others at their places, and may have as many: samplers that cut the graph are refused.
+    """
+
+
 class HasOptimizerGroup:
     """A module whose parameters form a parameter group of the optimiser.
 

@@ -287,7 +287,10 @@ def _unused_sections(
     for key, where in origin.items():
         section = ".".join(key.split(".")[:2])
         if key not in SCHEMA and not key.startswith("posenc_") and key.count(".") > 1 and section not in used:
-            notices.append(f"{where}: {key} has no effect: {section.partition('.')[2]} is not in use.")
+            name, last = section.partition(".")[2], key.rpartition(".")[2]
+            others = sorted(each for each in used if each.partition(".")[2] == name)
+            hint = f"; did you mean '{others[0]}.{last}'?" if others else "."
+            notices.append(f"{where}: {key} has no effect: {name} is not in use{' there' if others else ''}{hint}")
     named = {name for key in _ENCODER_KEYS if values[key.removesuffix("_name")] for name in _encoders(values[key])}
     renamed = any(key in given or key.removesuffix("_name") in given for key in _ENCODER_KEYS)
     for key, where in origin.items():

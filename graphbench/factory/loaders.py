@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from graphbench import registry
 from graphbench.blockwise.model import BlockwiseModel
 from graphbench.config import Config
+from graphbench.contract import HasNodeParameters
 from graphbench.data.builder import LoadedDataset
 from graphbench.data.large.pair_loader import PAIR_SAMPLERS
 from graphbench.data.loading.loader import GraphLoaders
@@ -60,7 +61,13 @@ def check_samplers(config: Config, info: DataInfo, model: Model) -> None:
             f"{config.where('train.sampler')}: in link tasks train.sampler and val.sampler are full_batch, "
             f"{' or '.join(PAIR_SAMPLERS)}; received {train} and {evaluation}."
         )
-    transforms = build_transforms(config) if sampler is not None and sampler.cuts_graph else {}
+    cuts = sampler is not None and sampler.cuts_graph
+    if cuts and any(isinstance(module, HasNodeParameters) for module in model.modules()):
+        raise UserError(
+            f"{config.where('train.sampler')}: train.sampler {train} cuts the graph, and model.type "
+            f"{config.tree.model.type} has parameters of each of its nodes; set train.sampler to full_batch."
+        )
+    transforms = build_transforms(config) if cuts else {}
     whole = [name for name, transform in transforms.items() if transform.level in _OF_WHOLE_GRAPHS]
     if whole:
         raise UserError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphbench.contract import HasNodeParameters
 from graphbench.errors import check_at_least
 from graphbench.ops.propagate import propagate
 from graphbench.structures import GraphBatch
 
 
-class AdjacencyRows(nn.Module):
+class AdjacencyRows(nn.Module, HasNodeParameters):
     """h = A W + b, one row of W per node of the one graph that it is built for.
 
     Args:

@@ -95,6 +95,8 @@ def test_what_has_no_influence_does_not_count(overrides: tuple[str, str]) -> Non
 def test_a_section_that_is_not_in_use_is_said_to_have_no_effect() -> None:
     config = load("gt.SGFormer.norm", "l2")
     assert "command line: gt.SGFormer.norm has no effect: SGFormer is not in use." in config.notices
+    told = "model.LINKX.nodes has no effect: LINKX is not in use there; did you mean 'gt.LINKX.nodes'?"
+    assert f"command line: {told}" in load("model.type", "LINKX", "model.LINKX.nodes", "5").notices
     assert config.hash == load().hash
 
 

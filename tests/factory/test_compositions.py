@@ -93,6 +93,11 @@ TOKEN = "posenc_GraphToken.enable true"
             "posenc_ProximityBias.enable true train.sampler shadow",
             "train.sampler shadow cuts the graph, and ProximityBias of pairs of nodes cannot be cut along",
         ),
+        (
+            CORA,
+            "model.type GloGNN gt.GloGNN.nodes 2708 optim.attention_weight_decay none train.sampler neighbor",
+            "train.sampler neighbor cuts the graph, and model.type GloGNN has parameters of each of its nodes",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_without_data(path: Path, overrides: str, message: str) -> None:
