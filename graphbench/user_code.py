@@ -44,7 +44,7 @@ def of_component(component: type) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for base in component.__mro__:
         _add(base, found)
-    return found
+    return found or _of_installed(component)
 
 
 def of_registered(name: str, component: type, listed: Collection[bytes]) -> bytes:
@@ -61,13 +61,23 @@ def of_registered(name: str, component: type, listed: Collection[bytes]) -> byte
     found: dict[str, bytes] = {}
     for base in component.__mro__:
         _add(base, found, listed)
-    file = getattr(sys.modules.get(component.__module__), "__file__", None)
-    if not found and file is not None and component.__module__ not in _MAIN:  # of an installed package
-        return b"".join(plug_ins.of_installed(component.__module__).values()) or _text(component.__module__, Path(file))
+    found = found or _of_installed(component)
     if not found and component not in _without_source:
         _without_source[component] = secrets.token_bytes()
         logger.warning("%s: its source cannot be read: its runs are never skipped or resumed by another process.", name)
     return b"".join(text for text in found.values() if text not in listed) if found else _without_source[component]
+
+
+def _of_installed(component: type) -> dict[str, bytes]:
+    """Texts of the installed package that a class comes from, by path; none for ours.
+
+    Of a package that has an entry point for plug-ins all modules count, of another the module of the class.
+    """
+    module = component.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module in _MAIN or module.partition(".")[0] == __package__:
+        return {}
+    return {**plug_ins.of_installed(module)} or {module: _text(module, Path(file))}
 
 
 def imported_by(plugin: str) -> dict[str, bytes]:

@@ -46,7 +46,7 @@ class Transform(ABC):
         level: kind of the rows of an output, see the table; set in the constructor where it depends on arguments.
         outputs: every name that the result may have.
         reads: fields that the result depends on besides the number of nodes.
-        nan_is_missing: whether NaN stands for values that a graph does not have; elsewhere it is an error.
+        missing_value: NaN or infinity, where it stands for what a graph does not have; any other is an error.
     """
 
     registered_name: ClassVar[str]
@@ -54,7 +54,7 @@ class Transform(ABC):
     level: Level = "node"
     outputs: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[Input, ...]] = ("edge_index",)
-    nan_is_missing: ClassVar[bool] = False
+    missing_value: ClassVar[float | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Refuses a class that can be built but leaves something undeclared."""

@@ -56,7 +56,7 @@ class LaplacianPE(StackTransform):
 
     version: ClassVar[int] = 1
     by_graph = True
-    nan_is_missing = True
+    missing_value = math.nan
     outputs: ClassVar[tuple[str, ...]] = ("eigvecs", "eigvals")
     large_from: int | None = MAX_NODES + 1
 

@@ -6,6 +6,7 @@ graphs, https://doi.org/10.2748/tmj/1325886283; in a transformer: Curvphormer, h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -54,6 +55,7 @@ class RicciCurvature(Transform):
 
     version: ClassVar[int] = 1
     outputs: ClassVar[tuple[str, ...]] = ("curvature", "length")
+    missing_value = math.inf
 
     def __init__(self, alpha: float = 0.5, pairs: bool = False) -> None:
         if not 0 <= alpha < 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -172,9 +173,12 @@ def _check_finite(store: GraphStore, name: str, transform: Transform, output: st
     Raises:
         ValueError: naming the encoding and the first such graph.
     """
-    if not values.is_floating_point() or (not transform.nan_is_missing and bool(values.sum().isfinite())):
+    missing = transform.missing_value
+    if not values.is_floating_point() or (missing is None and bool(values.sum().isfinite())):
         return
-    wrong = values.isinf() if transform.nan_is_missing else ~values.isfinite()
+    wrong = ~values.isfinite()
+    if missing is not None:
+        wrong &= ~(values.isnan() if math.isnan(missing) else values == missing)
     if not bool(wrong.any()):
         return
     begins = {"node": store.node_ptr, "edge": store.edge_ptr, "pair": torch.from_numpy(store.pair_ptr)}

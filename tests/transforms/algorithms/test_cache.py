@@ -25,6 +25,7 @@ from graphbench.transforms.heat_kernel_se import HeatKernelSE
 from graphbench.transforms.laplacian_pe import LaplacianPE
 from graphbench.transforms.random_walk_edge_se import RandomWalkEdgeSE
 from graphbench.transforms.random_walk_se import RandomWalkSE
+from graphbench.transforms.ricci_curvature import RicciCurvature
 
 
 def _store(seed: int = 0) -> GraphStore:
@@ -202,6 +203,20 @@ def test_every_file_of_a_package_is_in_the_address(tmp_path: Path, monkeypatch: 
     assert describe(hers)["code"] == [hashlib.sha256(b"from .inner import Hers\n" + PLUG_IN.encode()).hexdigest()]
 
 
+def test_an_installed_package_is_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    codes = []
+    for text in (PLUG_IN, PLUG_IN.replace("torch.ones(", "2 * torch.ones(")):
+        (site / "installed_encodings.py").write_text(text)
+        monkeypatch.delitem(sys.modules, "installed_encodings", raising=False)
+        importlib.invalidate_caches()
+        codes.append(describe(importlib.import_module("installed_encodings").Hers())["code"])
+    monkeypatch.delitem(sys.modules, "installed_encodings")
+    assert codes[0] != codes[1]
+
+
 class Undefined(Transform):
     """One over the number of the node (or edge) in all graphs together, less seven."""
 
@@ -224,6 +239,9 @@ def test_an_encoding_that_is_no_number_is_told_with_its_graph(tmp_path: Path, le
         with pytest.raises(ValueError, match=told + r"Undefined, \S+test_cache\.py:\d+\)"):
             apply(store, {"Mine": Undefined(level)}, tmp_path)
     assert apply(store, {"LapPE": LaplacianPE(9)}, tmp_path).pe["LapPE.eigvals"].isnan().any(), "frequencies it lacks"
+    lengths = apply(store, {"R": RicciCurvature(pairs=True)}, tmp_path).pair_pe["R.length"]
+    assert lengths.isinf().any(), "pairs without a path"
+    assert not lengths.isnan().any()
 
 
 def test_damage_is_repaired(tmp_path: Path) -> None:
