@@ -69,9 +69,7 @@ def build_parts(
     fabric = build_fabric(config)
     fabric.launch()
     loaded = shared_data(config, read(config))
-    parts = assemble(config, fabric, loaded, build_splits(config, loaded, seed), seed)
-    parts.model.to(fabric.device)
-    return parts
+    return assemble(config, fabric, loaded, build_splits(config, loaded, seed), seed)
 
 
 def assemble(
@@ -100,6 +98,7 @@ def assemble(
     seed_everything(seed)
     model = build_model(config, info)
     pretrained = None if run_id is None else load_pretrained(config, model, run_id)
+    fabric.place(model)  # before the optimiser: states that begin with it are of the parameters' type and device
     task, optimizer = build_task(config, info), build_optimizer(config, model)
     loaders = build_loaders(config, loaded, splits, seed, fabric)
     return Parts(config, fabric, loaded, splits, info, model, task, optimizer, loaders, pretrained)

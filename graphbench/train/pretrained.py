@@ -78,14 +78,19 @@ def read_best(run: Path) -> dict[str, Any]:
     if exported.is_file():
         return _exported(exported)
     try:
-        content = read_checkpoint(path)
-        check_run(content, RunRecord.read(run / "record.json"))
+        content, record = read_checkpoint(path), RunRecord.read(run / "record.json")
+        check_run(content, record)
     except DAMAGED as error:
         reason = first_line(error)
         raise UserError(f"pretrained.dir: {path} is damaged or no checkpoint of this run ({reason}).") from error
     if content.get("format") != FORMAT or "model" not in content:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
+        )
+    if record is not None and record.status == "finished" and content["epoch"] != record.best_epoch:
+        raise UserError(
+            f"pretrained.dir: {path} is of epoch {content['epoch']}, and the best one of the run is "
+            f"{record.best_epoch}, which was trained with train.enable_ckpt false: nobody has its weights."
         )
     return content
 

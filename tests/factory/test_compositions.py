@@ -95,8 +95,8 @@ TOKEN = "posenc_GraphToken.enable true"
         ),
         (
             CORA,
-            "model.type GloGNN gt.GloGNN.nodes 2708 optim.attention_weight_decay none train.sampler neighbor",
-            "train.sampler neighbor cuts the graph, and model.type GloGNN has parameters of each of its nodes",
+            "model.type LINKX gt.LINKX.nodes 2708 optim.attention_weight_decay none train.sampler neighbor",
+            "train.sampler neighbor cuts the graph, and model.type LINKX has parameters of each of its nodes",
         ),
     ],
 )

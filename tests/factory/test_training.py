@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from graphbench.config import load_config
 from graphbench.errors import UserError
 from graphbench.factory.data import declared_info
 from graphbench.factory.model import build_model
+from graphbench.factory.parts import build_parts
 from graphbench.factory.training import build_optimizer, build_schedule
+from tests.own_graphs import write_rings
 from tests.paths import ROOT
 
 CONFIGS = ROOT / "configs"
+FORMATS = {"bf16-true": torch.bfloat16, "64-true": torch.float64}
 
 
 def test_the_attention_branch_has_its_own_weight_decay() -> None:
@@ -60,3 +66,19 @@ def test_a_rate_that_follows_the_loss_changes_after_epochs_only() -> None:
     optimizer = build_optimizer(config, build_model(config, declared_info(config)))
     with pytest.raises(UserError, match=r"reduce_on_plateau changes with the validation loss.*scheduler_step"):
         build_schedule(config, optimizer)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
+def test_states_that_begin_with_the_optimiser_are_of_the_model_s_type(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that is loaded is of that type, too: the resumed run would be another one."""
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    changes = {"optim.optimizer": "adagrad", "precision": precision, "accelerator": "cpu"}
+    parts = build_parts(load_config(tmp_path / "rings.yaml", changes))
+    states = parts.optimizer.state
+    assert states
+    for parameter, state in states.items():
+        assert (state["sum"].dtype, state["sum"].device) == (parameter.dtype, parameter.device)
+    assert {parameter.dtype for parameter in states} == {FORMATS[precision]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -40,34 +39,6 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
             optimizer.step()
     assert torch.equal(ours, theirs)
     assert not torch.equal(ours, start)
-
-
-@pytest.mark.parametrize("name", THEIRS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_going_on_is_the_same_where_a_model_has_its_precision_later(name: str, dtype: torch.dtype) -> None:
-    """``precision: bf16-true`` converts a model whose optimiser exists; a state that is loaded is of its type."""
-
-    def begun() -> tuple[nn.Parameter, Any]:
-        parameter = nn.Parameter(torch.linspace(-1.0, 2.0, 7))
-        optimizer = optimizer_of(name, [parameter])
-        parameter.data = parameter.data.to(dtype)
-        return parameter, optimizer
-
-    def step(parameter: nn.Parameter, optimizer: Any) -> None:
-        optimizer.zero_grad()
-        (parameter**3 / 3).sum().backward()
-        optimizer.step()
-
-    whole, of_whole = begun()
-    later, of_later = begun()
-    for _ in range(3):
-        step(whole, of_whole)
-    later.data = whole.data.clone()
-    of_later.load_state_dict(copy.deepcopy(of_whole.state_dict()))
-    for _ in range(3):
-        step(whole, of_whole)
-        step(later, of_later)
-    assert torch.equal(whole, later)
 
 
 @pytest.mark.parametrize("name", ["adam", "adamW"])

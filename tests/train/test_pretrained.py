@@ -8,10 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+import graphbench
 from graphbench.contract import PredictionHead
 from graphbench.errors import UserError
+from graphbench.predict.export import export
 from graphbench.train.checkpointer import FORMAT
 from graphbench.train.pretrained import find_run, freeze_body, frozen_norms, load_parameters, read_best
+from tests.own_graphs import write_rings
 from tests.train.tiny_run import CLASSES, TinyModel, tiny_settings, tiny_trainer
 
 
@@ -71,6 +74,21 @@ def test_a_checkpoint_is_read_as_the_loop_writes_it(tmp_path: Path) -> None:
     best = read_best(find_run(tmp_path / "tiny", 0))
     assert best["epoch"] == outcome.best_epoch
     assert set(best["model"]) == set(trainer.model.state_dict())
+
+
+def test_weights_of_another_epoch_than_the_record_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left where an interrupted run goes on with ``train.enable_ckpt false`` and finds a better epoch."""
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    run = graphbench.run(graphbench.load_config("rings.yaml"))["run_dir"]
+    file = Path(run, "ckpt/best.ckpt")
+    content = torch.load(file)
+    best = content["epoch"]
+    torch.save({**content, "epoch": best + 1}, file)
+    told = rf"best\.ckpt is of epoch {best + 1}, and the best one of the run is {best}, which was trained with"
+    for opened in (lambda: graphbench.load_run(run), lambda: export(run, "out")):
+        with pytest.raises(UserError, match=told):
+            opened()
 
 
 def test_damaged_and_foreign_checkpoints(tmp_path: Path) -> None:
