@@ -106,16 +106,19 @@ def _train(
     _hint_at_splits(config, all_inputs)
     number = len(all_inputs) if together else 1
     group = RunGroup(checked, shared, overwrite, reporters, number, stop)
-    if number > 1:
-        _run_together(all_inputs, group, fabric)
-    scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
-    for inputs in all_inputs if number == 1 else ():
-        fabric.precision.load_state_dict(scale)
-        without_pause(work_on(inputs, group, fabric))
+    try:
+        if number > 1:
+            _run_together(all_inputs, group, fabric)
+        scale = fabric.precision.state_dict()  # of float16 losses: every run begins with the same
+        for inputs in all_inputs if number == 1 else ():
+            fabric.precision.load_state_dict(scale)
+            without_pause(work_on(inputs, group, fabric))
+    finally:  # of the runs before one that fails or is interrupted, too
+        if fabric.is_global_zero and checked.folder.is_dir():
+            identity = functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
+            write_aggregate(checked.folder, identity=identity)
     if not fabric.is_global_zero:
         return None
-    identity = functools.reduce(RunIdentity.joined, [inputs.identity for inputs in all_inputs])
-    write_aggregate(checked.folder, identity=identity)
     result = checked.result()
     Console(stderr=True).print(results_table(result))
     return final_line(checked.summary.dataset, result, checked.folder)

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphbench import experiment
 from graphbench.commands.train import main
+from graphbench.errors import RunFailed
+from graphbench.run_inputs import RunInputs
+from graphbench.single_run import RunGroup
+from graphbench.train.fabric import Fabric
+from graphbench.train.turns import Turns
 from tests.final_line import parse_final_line
 from tests.own_graphs import write_rings
 from tests.paths import ROOT
@@ -210,6 +216,25 @@ def test_a_run_ends_with_table_and_json_line_and_is_skipped_the_second_time(
     kept = [path for path in run_dir.iterdir() if path.name.startswith("0.")]
     assert len(kept) == 1
     assert json.loads((kept[0] / "record.json").read_text()) == record
+
+
+@pytest.mark.parametrize("end", [RunFailed("the loss is nan"), KeyboardInterrupt()])
+def test_means_are_of_all_that_finished_where_a_command_ends_early(
+    end: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rings(tmp_path)
+    train = experiment.work_on
+
+    def third_ends(inputs: RunInputs, group: RunGroup, fabric: Fabric) -> Turns[None]:
+        if inputs.run.run_id == 2:
+            raise end
+        return train(inputs, group, fabric)
+
+    monkeypatch.setattr(experiment, "work_on", third_ends)
+    assert main(["rings.yaml", "--repeat", "1"]) == 0
+    assert main(["rings.yaml", "--repeat", "3"]) != 0
+    assert json.loads(Path("results/rings/agg/test/best.json").read_text())["runs"] == ["0", "1"]
 
 
 @pytest.mark.parametrize(

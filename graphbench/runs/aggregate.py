@@ -122,7 +122,7 @@ def aggregate(
 def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = None) -> Aggregate:
     """Averages all finished runs and writes ``agg/{train,val,test}/{best,stats}.json``.
 
-    A folder that may only be read keeps the files it has.
+    A folder that may only be read keeps the files it has; one without a finished run gets none.
 
     ``best.json`` holds each metric's mean at the best validation epochs, ``<metric>_std`` (null for one run) and
     ``n``; ``stats.json`` one line per epoch: ``n`` runs evaluated it, and every mean is over the ``<name>_n`` of them
@@ -133,7 +133,7 @@ def write_aggregate(config_dir: Path | str, *, identity: RunIdentity | None = No
         return aggregate(folder, identity=identity)  # finished runs on a disk that may only be read
     with atomic.locked(folder):  # of seeds that end at the same time, the last one to write has read all records
         result = aggregate(folder, identity=identity)
-        for split in SPLITS:
+        for split in SPLITS if result.runs or (folder / "agg").is_dir() else ():
             atomic.sweep(folder / "agg" / split)
             best: dict[str, object] = {"n": len(result.runs), "runs": [run.run_id for run in result.runs]}
             for mean in result.means:
