@@ -98,6 +98,9 @@ class Checkpointer:
         if best is not None:
             self.save_best(best)
         self._replace(self.next, content)
+        self._rotate()
+
+    def _rotate(self) -> None:
         # Killed behind one of these lines, whatever is complete and newest is found by _latest().
         if self.last.is_file():
             self.last.replace(self.previous)
@@ -140,6 +143,9 @@ class Checkpointer:
                     f"{path}: written in format {content.get('format')}, this version reads format {FORMAT}. Resume "
                     "with the version that wrote it, or pass --overwrite to start again (the folder is kept aside)."
                 )
+            if path == self.next:  # killed before it had its name
+                self._rotate()
+                path = self.last
             return path, content
         if damaged:
             logger.warning("%s: no older state, the run starts afresh.", self._run.path)

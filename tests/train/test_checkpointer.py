@@ -296,6 +296,8 @@ def test_killed_between_the_two_renames(tmp_path: Path, whole: Whole) -> None:
     (folder / "last.ckpt").replace(folder / "next.ckpt")
     (folder / "previous.ckpt").unlink()
     rest = tiny_trainer(tmp_path / "b", tiny_settings(ckpt_period=1))
+    assert rest._checkpointer.load()[0] == folder / "last.ckpt", "a run that had ended writes no other"
+    assert not (folder / "next.ckpt").exists()
     assert summary(rest, rest.run()) == whole.expected
 
 

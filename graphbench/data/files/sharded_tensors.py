@@ -89,6 +89,8 @@ class ShardedTensors:
             rows: first row and rows of every tensor.
         """
         with cache_lock(self._lock, self._path.stem):
+            if self.is_finished:  # another process computed the same shard, and all others are there
+                return
             if not self._partial.exists():
                 self._allocate()
         written = []

@@ -39,6 +39,15 @@ def test_a_shard_that_was_broken_off_while_it_was_written_is_written_again(
     assert torch.equal(cached_tensors(tmp_path, "name", key, pytest.fail)["a"], rows), "the checksum is right"
 
 
+def test_a_shard_that_comes_after_the_end_leaves_nothing(tmp_path: Path) -> None:
+    shapes, rows = {"a": (4,)}, torch.arange(4.0)
+    for _ in range(2):  # two processes that began with the same shard
+        file = ShardedTensors(tmp_path, "name", {"of": "test"}, shapes, 1)
+        file.write(0, {"a": (0, rows)})
+        assert file.finish()
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-shards")] == []
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "header", "mark"])
 def test_a_shard_that_was_damaged_before_the_last_one_came_is_computed_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
