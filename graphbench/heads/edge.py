@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphbench.contract import HasStatistics
 from graphbench.errors import ArgumentError, UserError, check_one_of
 from graphbench.heads.contract import Head
 from graphbench.heads.link_ranking import ranking_statistics
 from graphbench.heads.mlp import PredictionMLP
+from graphbench.ops.unit_rows import unit_length
 from graphbench.registry import FromContext, register
 from graphbench.structures import EdgeSet, GraphBatch
 
@@ -81,7 +81,7 @@ class EdgeHead(Head):
     def _embed(self, h: Tensor) -> Tensor:
         """(N, dim_in) rows whose inner products are the predictions."""
         z: Tensor = self.mlp(h)
-        return F.normalize(z, dim=1, eps=1e-8) if self.decoding == "cosine_similarity" else z
+        return unit_length(z, eps=1e-8) if self.decoding == "cosine_similarity" else z
 
 
 @register("inductive_edge")

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from graphbench.errors import check_at_least
 from graphbench.layers.activation import activation
@@ -18,6 +17,7 @@ from graphbench.models.contract import EncodedModel, Frame
 from graphbench.models.pre_layers import LayerSettings
 from graphbench.models.requirements import check_same_width
 from graphbench.ops.propagate import propagate
+from graphbench.ops.unit_rows import unit_length
 from graphbench.registry import FromContext, register
 from graphbench.structures import GraphBatch, as_dense
 from graphbench.structures.shells import shells
@@ -56,7 +56,7 @@ class ShellConvolutions(nn.Module):
         if self.bias is not None:
             heard = heard + self.bias.flatten()
         new: Tensor = self.act(self.dropout(self.norm(heard, batch))).view(nodes, number, dim)
-        return (F.normalize(new, dim=2) if self.l2norm else new).sum(1)
+        return (unit_length(new) if self.l2norm else new).sum(1)
 
 
 @register("DRew")
@@ -119,5 +119,5 @@ class DRew(EncodedModel):
             delays = [0 if self.nu is None else max(k - self.nu, 0) for k in range(1, min(t + 1, self.hops) + 1)]
             heard = torch.stack([states[t - delay] for delay in delays])
             new = states[-1] + layer(heard, batch, self.hops).relu()
-            states.append(F.normalize(new, dim=1) if self.l2norm else new)
+            states.append(unit_length(new) if self.l2norm else new)
         return self.head(states[-1], batch)

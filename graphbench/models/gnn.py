@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphbench.blockwise.forward import Blockwise
 from graphbench.blockwise.model import BlockwiseModel
@@ -20,6 +19,7 @@ from graphbench.layers.input_linear import readable
 from graphbench.layers.module_list import Modules
 from graphbench.models.contract import EncodedModel
 from graphbench.models.pre_layers import LayerSettings, PostLayer, PreLayer
+from graphbench.ops.unit_rows import unit_length
 from graphbench.registry import FromContext, register
 from graphbench.structures import Features, GraphBatch, as_dense
 from graphbench.structures.node_blocks import NodeBlocks
@@ -130,7 +130,7 @@ class GNN(EncodedModel, BlockwiseModel):
 
     def _predict(self, h: Features, batch: GraphBatch) -> Tensor:
         if self.l2norm and len(self.layers):
-            h = F.normalize(as_dense(h), dim=-1)
+            h = unit_length(as_dense(h))
         return self.head(h, batch)
 
 

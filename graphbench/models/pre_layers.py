@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from graphbench.layers.activation import activation
 from graphbench.layers.dropout import Dropout
 from graphbench.layers.input_linear import InputLinear
 from graphbench.layers.module_list import Modules
 from graphbench.layers.norm import BatchNorm, NoNorm
+from graphbench.ops.unit_rows import unit_length
 from graphbench.structures import Features, GraphBatch
 
 
@@ -56,7 +56,7 @@ class PostLayer(nn.Module):
     def finish(self, new: Tensor, batch: GraphBatch | None = None) -> Tensor:
         """(N, dim) after the steps, row by row."""
         u: Tensor = self.act(self.dropout(self.norm(new, batch)))
-        return F.normalize(u, dim=-1) if self.l2norm else u
+        return unit_length(u) if self.l2norm else u
 
 
 class PreLayer(PostLayer):

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from graphbench.ops.backend import Backends
 from graphbench.ops.unit_rows import cpu, reference
+from graphbench.ops.unit_rows.cpu import unit_length
 
-__all__ = ["unit_rows"]
+__all__ = ["unit_length", "unit_rows"]
 
 
 _IMPLEMENTATIONS = Backends(reference.unit_rows, cpu.unit_rows, gpu=True)
