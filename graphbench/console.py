@@ -59,6 +59,7 @@ complete -c graphbench -n __fish_use_subcommand -f -a "{words}"
 complete -c graphbench -n "__fish_seen_subcommand_from {named}" \\
     -a "(graphbench completion names (commandline -opc)[2 -1])"
 """
+EVAL = 'eval "$(graphbench completion bash)"'
 SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
@@ -103,7 +104,7 @@ def _usage() -> str:
             *lines,
             "",
             "graphbench COMMAND --help says more; graphbench --version; graphbench completion bash|zsh|fish prints",
-            'what the shell reads: eval "$(graphbench completion bash)".',
+            f"what the shell reads: {EVAL}.",
         ]
     )
 
@@ -114,6 +115,9 @@ def _completion(rest: Sequence[str]) -> int:
     if given[:1] == ["names"]:
         word, before = (*given, "", "")[1:3]
         print("\n".join(_names(word, before)))
+        return 0
+    if given in (["--help"], ["-h"]):
+        print(f"usage: graphbench completion {'|'.join(SHELLS)}\n\nPrints what the shell reads, e.g. {EVAL}")
         return 0
     if len(given) != 1 or given[0] not in SHELLS:
         print(f"error: completion takes {', '.join(SHELLS)}, received '{' '.join(given)}'.", file=sys.stderr)

@@ -75,6 +75,8 @@ def test_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert console.main(["list", "models"]) == 0
     assert "TwoBranch" in capsys.readouterr().out
     assert sys.argv == ["graphbench"], "a program that calls a command keeps its own arguments"
+    assert console.main(["completion", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: graphbench completion bash|zsh|fish\n")
     assert console.main(["completion", "ksh"]) == 2
     assert "completion takes bash, zsh, fish, received 'ksh'" in capsys.readouterr().err
     assert module.main is console.main

@@ -24,10 +24,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from graphbench import registry, shipped
+from graphbench import plug_ins, registry, shipped
 from graphbench.command_line import CommandParser
 from graphbench.config import load_config
-from graphbench.config.schema import SCHEMA
 from graphbench.errors import Interrupted, RunFailed, UserError
 from graphbench.exit_codes import exit_codes
 from graphbench.sweeps import launchers
@@ -57,6 +56,7 @@ def prepare(
         RunFailed: a process could not compute its shard.
     """
     from graphbench.data.builder import read
+    from graphbench.data.context import DatasetContext
     from graphbench.data.files.roots import Roots
     from graphbench.factory.data import encode, encode_shards, read_data
     from graphbench.factory.split_data import hides_links
@@ -83,9 +83,19 @@ def prepare(
     family, _, own = name.partition("/")
     if not own:
         raise UserError(f"'{name}' is neither a YAML file nor format/name, e.g. PyG-ZINC/subset.")
+    if not registry.register_family_member(registry.DATASETS, family):
+        plug_ins.load_installed()
     kind = registry.lookup(registry.DATASETS, family)
-    roots = Roots.from_environment(folder or SCHEMA["dataset.dir"].default)
-    return read(registry.construct(kind, {"name": own}), roots), []
+    dataset = load_config({"dataset.name": own}, name=family).tree.dataset  # without a card: the task by default
+    context = DatasetContext(
+        name=own,
+        task=dataset.task,
+        task_type=dataset.task_type,
+        transductive=dataset.transductive,
+        slic_compactness=dataset.slic_compactness,
+    )
+    roots = Roots.from_environment(folder or dataset.dir)
+    return read(registry.construct(kind, {}, context), roots), []
 
 
 def _encode_splits(config: Config, loaded: LoadedDataset, shards: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from graphbench.errors import UserError
 from graphbench.plots import canvas
 from graphbench.runs.aggregate import Aggregate
-from graphbench.runs.records import PACKED, record_source, record_sources
+from graphbench.runs.records import PACKED, own_record_sources, record_source, tell_selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,4 +137,8 @@ def _of_sweep(sweep: Path | None, records: Path | None) -> list[Path]:
 
         configs = [entry.config for entry in read_sweep(sweep).entries]
         return [records / config.name if records else config.folder for config in configs]
-    return [] if records is None else [source.path for source in record_sources(records)]
+    if records is None:
+        return []
+    sources, packed = own_record_sources(records)
+    tell_selection([], packed)
+    return [source.path for source in sources]

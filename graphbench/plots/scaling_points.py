@@ -21,6 +21,7 @@ from graphbench import atomic, registry, shipped
 from graphbench.errors import UserError, unknown
 from graphbench.plots.training_step import OUT_OF_MEMORY
 from graphbench.runs.environment import environment
+from graphbench.runs.record import commit_text
 
 ROOT = shipped.root()
 CONFIG = "configs/synthetic/sgformer-erdos-renyi.yaml"
@@ -261,7 +262,7 @@ def _machine() -> dict[str, Any]:
     return {
         **{name: facts[name] for name in _MACHINE_KEYS if name != "torch"},
         "torch": facts["packages"].get("torch"),
-        "commit": (facts["git_commit"] or "unknown")[:7] + (", changed" if facts["git_dirty"] else ""),
+        "commit": commit_text(facts),
     }
 
 

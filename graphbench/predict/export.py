@@ -170,6 +170,6 @@ model = graphbench.load_run("path/to/this/folder")
 predictions = model.predict(graphs)
 ```
 {needs}
-Made {record.ended or ""} at commit {facts.get("git_commit") or "unknown"} on {facts.get("gpu") or facts.get("cpu")};
+Made {record.ended or ""} by graphbench {", ".join(record.all_commits)} on {facts.get("gpu") or facts.get("cpu")};
 Python {facts.get("python")}, {packages}.
 """

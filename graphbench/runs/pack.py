@@ -33,7 +33,7 @@ def pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
 
 def _pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
     contents = read_packed(file) if file.is_file() else {}
-    before = len(contents)
+    before, read_from = len(contents), dict[str, Path]()
     sources = [source for root in roots for source in record_sources(root)]
     if not sources:
         raise UserError(f"no record.json below {', '.join(map(str, roots))}.")
@@ -46,7 +46,9 @@ def _pack(roots: Sequence[Path], file: Path) -> tuple[int, int]:
             known = contents.get(path, {})
             contents[path] = {**known, **content}
             if contents[path] != {**content, **known}:
-                raise UserError(f"{source.path / run_id}: {file} holds another record of {path}.")
+                other = read_from.get(path, file)
+                raise UserError(f"{source.path / run_id}: {other} holds another record of {path}; pack each by itself.")
+            read_from[path] = source.path
     write_packed(file, contents)
     return len(contents) - before, len(contents)
 

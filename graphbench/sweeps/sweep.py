@@ -33,7 +33,7 @@ from typing import Any
 
 from graphbench import shipped
 from graphbench.config import Config, load_config
-from graphbench.errors import UserError, unknown
+from graphbench.errors import UserError, neighbour, unknown
 from graphbench.published.table import PublishedTable, read_published
 from graphbench.sweeps.dependencies import linked
 from graphbench.sweeps.document import LocatedValue, read_document
@@ -176,6 +176,8 @@ def _published(name: LocatedValue, folder: Path) -> PublishedTable:
     if not text.endswith(".csv"):
         return read_published(text, where=name.where)
     path = folder / text
+    if not path.is_file():
+        raise UserError(f"{name.where}: there is no file {path} (published).{neighbour(path, '*.csv')}")
     return read_published(path.stem, path.parent, name.where)
 
 

@@ -205,6 +205,14 @@ def test_offline_says_once_per_data_set_what_is_missing_and_prepares_the_rest(tm
     assert done.stdout.count("ready after") == 1
 
 
+def test_every_class_of_pytorch_geometric_can_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHBENCH_CACHE", str(tmp_path / "cache"))
+    assert main(["PyG-FakeDataset/fake", "--dir", str(tmp_path)]) == 0
+    assert "PyG-FakeDataset/fake" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -100,7 +100,7 @@ def test_what_cannot_be_packed_is_one_message(runs: Path, tmp_path: Path, capsys
     (tmp_path / "torn/gcn/7").mkdir(parents=True)
     (tmp_path / "torn/gcn/7/record.json").write_text('{"config": ')
     for root, message in (
-        ("other", f"other/gcn/2: {file} holds another record of gcn/2."),
+        ("other", f"other/gcn/2: {file} holds another record of gcn/2; pack each by itself."),
         ("torn", "torn/gcn/7: record.json missing, damaged or edited."),
         ("nowhere", f"no record.json below {tmp_path}/nowhere."),
     ):
@@ -109,6 +109,10 @@ def test_what_cannot_be_packed_is_one_message(runs: Path, tmp_path: Path, capsys
         assert error.startswith("error: ")
         assert error.endswith(f"{message}\n")
         assert file.read_text() == before
+    new = tmp_path / "new.jsonl"
+    assert pack.main([str(runs), str(tmp_path / "other"), "--out", str(new)]) == 2
+    assert f"other/gcn/2: {runs}/gcn holds another record of gcn/2; pack each" in capsys.readouterr().err
+    assert not new.exists()
     with pytest.raises(SystemExit) as stopped:
         pack.main([str(runs), "--out", "table.json"])
     assert stopped.value.code == 2

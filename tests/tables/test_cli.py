@@ -504,6 +504,11 @@ def test_own_runs_are_not_buried_under_packed_ones(tmp_path: Path, capsys: pytes
     assert tables.main([str(tmp_path), str(measured)]) == 0
     both = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(both) == len(packed) + 1
+    _write(measured, "gat-cora", 0.7)  # the folder alone would leave them out again
+    assert tables.main([str(measured)]) == 0
+    name = measured / "sgformer-table9.jsonl"
+    assert capsys.readouterr().err == f"note: packed records beside own runs are left out; to have them, name {name}\n"
+    assert tables.main([str(measured), str(name)]) == 0
 
 
 @pytest.mark.parametrize(
