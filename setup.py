@@ -9,11 +9,14 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 SHARED = ("configs", "results/published")
-"""Folders of the checkout that an installed package has below ``graphbench/share``."""
+"""Folders of the checkout that an installed package has below ``graphbench/share``, whole."""
 
 
 class BuildWithShared(build_py):
-    """Copies configurations, sweeps and published tables into the package; an editable install has the checkout."""
+    """Copies configurations, sweeps, published tables and guides into the package.
+
+    An editable install has the checkout.
+    """
 
     def run(self) -> None:
         """Builds the modules, then copies."""
@@ -24,6 +27,10 @@ class BuildWithShared(build_py):
             target = Path(self.build_lib, "graphbench", "share", folder)
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(folder, target)
+        guides = Path(self.build_lib, "graphbench", "share", "docs")
+        guides.mkdir(parents=True, exist_ok=True)
+        for guide in Path("docs").glob("*.md"):
+            shutil.copy(guide, guides)
 
 
 setup(cmdclass={"build_py": BuildWithShared})

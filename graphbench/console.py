@@ -93,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage() -> str:
+    from graphbench import shipped
+
     width = max(map(len, COMMANDS))
     lines = [f"  {word.ljust(width)}  {about}" for word, (_, about) in COMMANDS.items()]
     return "\n".join(
@@ -105,6 +107,7 @@ def _usage() -> str:
             "",
             "graphbench COMMAND --help says more; graphbench --version; graphbench completion bash|zsh|fish prints",
             f"what the shell reads: {EVAL}.",
+            f"Guides, which help texts name as docs/...: {shipped.root() / 'docs'}",
         ]
     )
 

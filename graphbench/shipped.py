@@ -1,4 +1,4 @@
-"""Configurations, sweeps and published tables that come with the package, in a checkout or installed."""
+"""Configurations, sweeps, published tables and guides of the package, in a checkout or installed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def root() -> Path:
-    """The folder with ``configs`` and ``results/published``: the checkout, or ``share`` of an installed package."""
-    installed = _PACKAGE / "share"
-    return installed if installed.is_dir() else _PACKAGE.parent
+    """The folder with ``configs``, ``docs`` and ``results/published``: the checkout, or ``share`` of a package."""
+    return _PACKAGE.parent if is_checkout() else _PACKAGE / "share"
+
+
+def is_checkout() -> bool:
+    """Whether the package lies in a checkout; it is installed elsewhere."""
+    return not (_PACKAGE / "share").is_dir()
 
 
 def configuration(name: str | Path) -> Path:

@@ -233,7 +233,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "\n"
     )
     for name in filter(None, listed):
-        if not name.startswith(("tests/", "results/measured/", "docs/")) and (ROOT / name).is_file():
+        unused = name.startswith(("tests/", "results/measured/")) or (name.startswith("docs/") and name[-3:] != ".md")
+        if not unused and (ROOT / name).is_file():
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
             (sources / name).write_bytes((ROOT / name).read_bytes())
     subprocess.run(sdist, cwd=sources, check=True, timeout=300, stdout=subprocess.DEVNULL)
@@ -269,6 +270,12 @@ def test_the_wheel_trains_and_shows_results_outside_the_checkout(installed: Path
     assert command("sweep", "mine.yaml", "--dry_run").stdout.startswith("SGFormer | Cora | sgformer-cora | 1 runs")
     assert "run it in one" in command("bench", "page").stderr
     assert (installed / "graphbench/share/results/published/sgformer_table2.csv").is_file()
+    guides = Path(command("--help").stdout.splitlines()[-1].rpartition(": ")[2])
+    assert guides == installed / "graphbench/share/docs"
+    modules = [file.read_text() for file in (installed / "graphbench").rglob("*.py")]
+    named = {name for text in modules for name in re.findall(r"\bdocs/([\w.-]+\.md)", text)}
+    assert len(named) > 5
+    assert not {name for name in named if not (guides / name).is_file()}
     pytest.importorskip("rdkit")
     own = command("train", *write_everything(tmp_path))
     assert own.returncode == 0, own.stderr

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--groups", nargs="+", default=(), metavar="NAME", help=f"{PAGE}: measure these, and only these"
     )
     options = parser.parse_args(arguments)
-    if options.name in STORED and not (shipped.root() / "docs").is_dir():
+    if options.name in STORED and not shipped.is_checkout():
         raise UserError(f"bench {options.name} writes its numbers into docs/ of a checkout: run it in one.")
     if options.name != PAGE:
         _report(options.name, options)

@@ -210,9 +210,7 @@ def tell_selection(roots: Iterable[Path], left_out: Iterable[Path] = ()) -> None
         left_out: second result of :func:`own_record_sources`.
     """
     # A folder of packed files alone has one name; one that has runs, too, would leave them out again.
-    packed = list(
-        dict.fromkeys(str(file if own_record_sources(file.parent)[1] else file.parent) for file in left_out)
-    )
+    packed = list(dict.fromkeys(str(file if own_record_sources(file.parent)[1] else file.parent) for file in left_out))
     if packed:
         print(
             f"note: packed records beside own runs are left out; to have them, name {' '.join(packed)}", file=sys.stderr
