@@ -106,7 +106,8 @@ def read_gap(path: Path, metric: str | None = None) -> Gap:
     is_run = (path / "record.json").is_file()
     result = aggregate(path.resolve().parent, only=[path.resolve().name]) if is_run else aggregate(path)
     if not result.runs:
-        raise UserError(f"{path}: no finished run ({result.left_out or 'no record.json below it'}).")
+        reasons = "; ".join(f"run {run_id} {reason.rstrip('.')}" for run_id, reason in result.left_out.items())
+        raise UserError(f"{path}: no finished run ({reasons or 'no record.json below it'}).")
     folders = [path if is_run else path / run.run_id for run in result.runs]
     record = result.runs[0]
     name = metric or str(record.metric)
