@@ -11,6 +11,7 @@ from graphbench.ops.backend import Backends
 from graphbench.ops.decay_attention import cpu, reference
 from graphbench.ops.decay_attention.mask import Decay
 from graphbench.ops.library import library_op
+from graphbench.ops.operands import check_qkv
 from graphbench.structures import Ragged
 
 __all__ = ["Decay", "decay_attention"]
@@ -75,11 +76,7 @@ def decay_attention(
     Raises:
         ValueError: shapes do not fit ``ragged``, or an argument is out of range.
     """
-    if not (q.shape == k.shape and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
-        raise ValueError(
-            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
-        )
+    check_qkv(q, k, v, ragged.num_rows)
     pairs = ragged.num_pairs
     if index.shape != (pairs,) or not (index.dtype == torch.uint8 or index.is_floating_point()):
         raise ValueError(

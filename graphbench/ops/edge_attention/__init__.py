@@ -7,6 +7,7 @@ from torch import Tensor
 from graphbench.ops.backend import Backends
 from graphbench.ops.edge_attention import cpu, reference
 from graphbench.ops.library import library_op
+from graphbench.ops.operands import check_qkv
 from graphbench.structures.adjacency import Adjacency
 
 __all__ = ["edge_attention"]
@@ -52,11 +53,7 @@ def edge_attention(
             unknown.
     """
     nodes, edges = adj.num_nodes, adj.num_edges
-    if not (q.shape == k.shape and q.dim() == 3 and q.shape[:2] == v.shape[:2] and q.shape[0] == nodes):
-        raise ValueError(
-            f"q, k must be ({nodes}, H, d) and v ({nodes}, H, f), received {tuple(q.shape)}, {tuple(k.shape)}, "
-            f"{tuple(v.shape)}"
-        )
+    check_qkv(q, k, v, nodes)
     if e is not None and e.shape != (edges, *q.shape[1:]):
         raise ValueError(f"e must be ({edges}, {q.shape[1]}, {q.shape[2]}), received {tuple(e.shape)}")
     if (clamp is not None and clamp <= 0) or (clamp is None and eps):

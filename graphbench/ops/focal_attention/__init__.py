@@ -11,6 +11,7 @@ from graphbench.ops.backend import Backends, has_triton
 from graphbench.ops.focal_attention import cpu, dense, reference
 from graphbench.ops.focal_attention.scope import Relation, Scope, per_head
 from graphbench.ops.library import library_op
+from graphbench.ops.operands import check_qkv
 from graphbench.structures import HopNeighbors, PairBlocks, Ragged
 
 __all__ = ["Relation", "focal_attention"]
@@ -70,11 +71,7 @@ def focal_attention(
         ValueError: shapes do not fit, ``max_hops`` is negative or not possible with lists, the probability is outside
             [0, 1], or ``unreachable`` or ``backend`` is unknown.
     """
-    if not (q.shape == k.shape and q.dim() == 3 and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
-        raise ValueError(
-            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
-        )
+    check_qkv(q, k, v, ragged.num_rows)
     if unreachable not in ("mask", "full"):
         raise ValueError(f"unreachable must be mask or full, received {unreachable!r}")
     if not 0.0 <= dropout_p <= 1.0:

@@ -58,8 +58,8 @@ def linear_attention(
     Raises:
         ValueError: shapes do not fit ``ragged``, or ``norm``, ``base`` or ``backend`` is unknown.
     """
-    heads = q.shape[1]
-    if not (q.shape == k.shape and q.shape[0] == v.shape[0] == ragged.num_rows and v.shape[1] in (1, heads)):
+    fits = q.shape == k.shape and q.dim() == v.dim() == 3 and q.shape[0] == v.shape[0] == ragged.num_rows
+    if not (fits and v.shape[1] in (1, q.shape[1])):
         raise ValueError(
             f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H or 1, e), received "
             f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from graphbench.ops.backend import Backends
 from graphbench.ops.library import library_op
+from graphbench.ops.operands import check_qkv
 from graphbench.ops.softmax_attention import cpu, reference
 from graphbench.structures import Ragged
 
@@ -50,11 +51,7 @@ def softmax_attention(
     Raises:
         ValueError: shapes do not fit ``ragged``, the probability is outside [0, 1] or ``backend`` is unknown.
     """
-    if not (q.shape == k.shape and q.shape[:2] == v.shape[:2] and q.shape[0] == ragged.num_rows):
-        raise ValueError(
-            f"q, k must be ({ragged.num_rows}, H, d) and v ({ragged.num_rows}, H, e), received "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
-        )
+    check_qkv(q, k, v, ragged.num_rows)
     if bias is not None and bias.shape != (ragged.num_pairs, q.shape[1]):
         expected = f"({ragged.num_pairs}, {q.shape[1]})"
         raise ValueError(f"bias must be {expected} (pairs, heads), received {tuple(bias.shape)}")
