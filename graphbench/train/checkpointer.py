@@ -32,6 +32,17 @@ DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.Unpickl
 """Errors that :func:`read_checkpoint` raises for a file that is not a complete checkpoint."""
 
 
+_ALL: dict[str, type | tuple[type, ...]] = {"epoch": int, "model": dict}
+_STATE: dict[str, type | tuple[type, ...]] = {
+    "batches_done": int,
+    **{name: (int, float) for name in ("seconds", "epoch_seconds")},
+    **{name: dict for name in ("history", "optimizer", "schedule", "precision")},
+    "best": (dict, type(None)),
+    "processes": list,
+}
+"""Types in a checkpoint that a run goes on from; above those of ``best.ckpt``, too."""
+
+
 class Checkpointer:
     """Writes and reads the checkpoints of one run, and says when one is due.
 
@@ -175,10 +186,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         zipfile.BadZipFile: the file's checksums do not fit (PyTorch itself does not look at them).
+        ValueError: it is not what is written here in this format, e.g. edited by hand.
     """
     with zipfile.ZipFile(path) as archive:
         broken = archive.testzip()
     if broken is not None:
         raise zipfile.BadZipFile(f"wrong checksum of {broken}")
     content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(content, dict):
+        raise ValueError(f"it holds a {type(content).__name__}")
+    if content.get("format") == FORMAT:
+        expected = {**_ALL, **(_STATE if "optimizer" in content or "processes" in content else {})}
+        wrong = [name for name, kind in expected.items() if not isinstance(content.get(name, NotImplemented), kind)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} missing or of another type")
     return content

@@ -87,9 +87,9 @@ def read_best(run: Path) -> dict[str, Any]:
         raise UserError(
             f"pretrained.dir: {path} has format {content.get('format')}, this version reads format {FORMAT}."
         )
-    if record is not None and record.status == "finished" and content.get("epoch") != record.best_epoch:
+    if record is not None and record.status == "finished" and content["epoch"] != record.best_epoch:
         raise UserError(
-            f"pretrained.dir: {path} is of epoch {content.get('epoch')}, and the best one of the run is "
+            f"pretrained.dir: {path} is of epoch {content['epoch']}, and the best one of the run is "
             f"{record.best_epoch}, which was trained with train.enable_ckpt false: nobody has its weights."
         )
     return content

@@ -307,6 +307,28 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
         tiny_trainer(tmp_path, model=TinyModel(dim=9)).run()
 
 
+@pytest.mark.parametrize(
+    ("name", "instead", "told"),
+    [
+        (None, None, "it holds a list"),
+        ("history", "x", "history missing or of another type"),
+        ("epoch", None, "epoch missing or of another type"),
+        ("model", [1], "model missing or of another type"),
+        ("processes", {}, "processes missing or of another type"),
+    ],
+)
+def test_an_edited_checkpoint_is_put_aside(
+    name: str | None, instead: Any, told: str, tmp_path: Path, whole: Whole, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(whole.killed, tmp_path / "b")
+    file = tmp_path / "b" / "tiny" / "0" / "ckpt" / "last.ckpt"
+    content = torch.load(file, weights_only=True)
+    torch.save([1] if name is None else {**content, name: instead}, file)
+    rest = tiny_trainer(tmp_path / "b", tiny_settings(ckpt_period=1))
+    assert summary(rest, rest.run()) == whole.expected
+    assert f"last.ckpt is damaged ({told}); renamed to last.ckpt.damaged" in caplog.text
+
+
 def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path, "tiny", 0)
     run.ckpt.mkdir(parents=True)
