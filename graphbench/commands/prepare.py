@@ -56,9 +56,8 @@ def prepare(
         RunFailed: a process could not compute its shard.
     """
     from graphbench.data.builder import read
-    from graphbench.data.context import DatasetContext
     from graphbench.data.files.roots import Roots
-    from graphbench.factory.data import encode, encode_shards, read_data
+    from graphbench.factory.data import dataset_context, encode, encode_shards, read_data
     from graphbench.factory.split_data import hides_links
     from graphbench.factory.transforms import build_transforms
 
@@ -86,16 +85,9 @@ def prepare(
     if not registry.register_family_member(registry.DATASETS, family):
         plug_ins.load_installed()
     kind = registry.lookup(registry.DATASETS, family)
-    dataset = load_config({"dataset.name": own}, name=family).tree.dataset  # without a card: the task by default
-    context = DatasetContext(
-        name=own,
-        task=dataset.task,
-        task_type=dataset.task_type,
-        transductive=dataset.transductive,
-        slic_compactness=dataset.slic_compactness,
-    )
-    roots = Roots.from_environment(folder or dataset.dir)
-    return read(registry.construct(kind, {}, context), roots), []
+    config = load_config({"dataset.name": own}, name=family)  # a data set without a card has the task by default
+    roots = Roots.from_environment(folder or config.tree.dataset.dir)
+    return read(registry.construct(kind, {}, dataset_context(config)), roots), []
 
 
 def _encode_splits(config: Config, loaded: LoadedDataset, shards: int) -> None:

@@ -39,10 +39,9 @@ _NODE_SET_KEYS = ("train_percent", "add_reverse_edges", "add_self_loops")
 """Keys of Exphormer's ``prep`` group that are arguments of node data sets."""
 
 
-def dataset_builder(config: Config) -> DatasetBuilder:
-    """The builder of the configuration's data set, which has read nothing yet."""
+def dataset_context(config: Config) -> DatasetContext:
+    """Values of the configuration that data sets may take."""
     dataset = config.tree.dataset
-    builder_class = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     context = DatasetContext(
         name=dataset.name,
         task=dataset.task,
@@ -53,6 +52,13 @@ def dataset_builder(config: Config) -> DatasetBuilder:
     )
     if config.tree.compat == "exphormer":
         context = dataclasses.replace(context, **{name: config.value(f"prep.{name}") for name in _NODE_SET_KEYS})
+    return context
+
+
+def dataset_builder(config: Config) -> DatasetBuilder:
+    """The builder of the configuration's data set, which has read nothing yet."""
+    dataset, context = config.tree.dataset, dataset_context(config)
+    builder_class = registry.lookup(registry.DATASETS, dataset.format, config.where("dataset.format"))
     arguments = config.component_args("dataset", dataset.format)
     filled = {name: f"dataset.{name}" for name in vars(context) if f"dataset.{name}" in config.values}
     with config_errors(config, f"dataset.{dataset.format}", "dataset.name", filled=filled):

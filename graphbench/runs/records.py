@@ -209,8 +209,10 @@ def tell_selection(roots: Iterable[Path], left_out: Iterable[Path] = ()) -> None
         roots: folders and files that a user named; the folder of a run selects all runs of its configuration.
         left_out: second result of :func:`own_record_sources`.
     """
+    files = list(left_out)
     # A folder of packed files alone has one name; one that has runs, too, would leave them out again.
-    packed = list(dict.fromkeys(str(file if own_record_sources(file.parent)[1] else file.parent) for file in left_out))
+    mixed = {folder for folder in {file.parent for file in files} if own_record_sources(folder)[1]}
+    packed = list(dict.fromkeys(str(file if file.parent in mixed else file.parent) for file in files))
     if packed:
         print(
             f"note: packed records beside own runs are left out; to have them, name {' '.join(packed)}", file=sys.stderr

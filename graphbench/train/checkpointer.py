@@ -32,7 +32,8 @@ DAMAGED = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.Unpickl
 """Errors that :func:`read_checkpoint` raises for a file that is not a complete checkpoint."""
 
 
-_ALL: dict[str, type | tuple[type, ...]] = {"epoch": int, "model": dict}
+_BEST: dict[str, type | tuple[type, ...]] = {"epoch": int, "model": dict}
+"""Types of what every checkpoint has, ``best.ckpt`` included."""
 _STATE: dict[str, type | tuple[type, ...]] = {
     "batches_done": int,
     **{name: (int, float) for name in ("seconds", "epoch_seconds")},
@@ -40,7 +41,7 @@ _STATE: dict[str, type | tuple[type, ...]] = {
     "best": (dict, type(None)),
     "processes": list,
 }
-"""Types in a checkpoint that a run goes on from; above those of ``best.ckpt``, too."""
+"""Types of what a checkpoint has besides that a run goes on from."""
 
 
 class Checkpointer:
@@ -138,6 +139,7 @@ class Checkpointer:
                 continue
             try:
                 content = read_checkpoint(path)
+                _check_types(content, _STATE)
                 check_run(content, self._run.record)
             except DAMAGED as error:
                 if is_out_of_memory(error) or (isinstance(error, OSError) and error.errno is not None):
@@ -195,9 +197,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(content, dict):
         raise ValueError(f"it holds a {type(content).__name__}")
-    if content.get("format") == FORMAT:
-        expected = {**_ALL, **(_STATE if "optimizer" in content or "processes" in content else {})}
-        wrong = [name for name, kind in expected.items() if not isinstance(content.get(name, NotImplemented), kind)]
-        if wrong:
-            raise ValueError(f"{', '.join(wrong)} missing or of another type")
+    _check_types(content, _BEST)
     return content
+
+
+def _check_types(content: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Refuses a checkpoint of this format without what is written into one; of another format nothing is known.
+
+    Raises:
+        ValueError: naming what is not there as it is written.
+    """
+    wrong = [name for name, kind in types.items() if not isinstance(content.get(name, NotImplemented), kind)]
+    if wrong and content.get("format") == FORMAT:
+        raise ValueError(f"{', '.join(wrong)} missing or of another type")
